@@ -1,16 +1,16 @@
-"""HTTP endpoints: parse requests, call use cases of `deltaic.sharing`, and send their results as responses.
+"""HTTP endpoints: parse requests, call the use cases of `deltaic.sharing`, and send the results as responses.
 
-`POST .../tables/orders/query` in the function `query_table`:
+Example: modules that handle `POST .../tables/orders/query` in the Lambda function `query_table`:
 
     edge                wraps the endpoint as an ASGI app and as a Lambda handler
-    request             share, schema and table from the route, headers, body, and the recipient from the authorizer
+    request             reads share, schema and table from the route, headers, body, and the authorizer's recipient
     table_endpoints     parses the request's parameters and calls the use case
-    response            an NDJSON response, chunk by chunk; an error in the protocol's format
-    compression         gzip, if the client accepts it
-    response_cycle      sends the chunks, and ends the response if the app fails, the client leaves or the time is up
-    runtime_stream      streams it to Lambda's Runtime API, if `streaming` selects that
-    observability       one log line and its metrics, without secrets
+    response            an NDJSON response, or an error in the protocol's format
+    compression         compresses the chunks with gzip, if the client accepts it
+    response_cycle      sends the chunks, and ends the response after errors, disconnects and timeouts
+    runtime_stream      streams the response to Lambda's Runtime API, if `streaming` selects that
+    observability       writes one log line and the metrics of the request, without secrets
 
-The clients and caches of a process are in `deltaic.sharing.runtime`. The authorizer calls `deltaic.sign_in`. This
-package decides no rights, and reads the catalog only through those two packages.
+AWS clients and caches that a process shares are in `deltaic.sharing.runtime`. The authorizer calls `deltaic.sign_in`.
+This package makes no access decisions, and reads the catalog only through those two packages.
 """

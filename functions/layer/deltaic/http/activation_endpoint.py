@@ -1,4 +1,4 @@
-"""The invitation link over HTTP: GET describes it, POST creates the profile, once."""
+"""Endpoint of invitation links: GET describes the shared data, POST creates the recipient's profile once."""
 
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -15,7 +15,7 @@ from deltaic.sign_in.activation import LinkGone, Offer, open_link, profile, prof
 
 
 def activate(request: PublicRequest) -> Response:
-    """Answer GET and POST of /activate/{secret} with a page, also if the link is invalid."""
+    """Respond to GET and POST of /activate/{secret} with an HTML page, also if the link is invalid."""
     secret, contact = request.names["secret"], settings().contact
     try:
         offer = open_link(secret, lambda limits: check_admitted(limits, request.source_ip, datetime.now(UTC)))
@@ -43,7 +43,7 @@ def _names(offer: Offer) -> pages.SharedNames:
 
 
 def _example(offer: Offer) -> Example:
-    """Return an example with the first shared table, or with empty names if no table is shared."""
+    """Return the example for code snippets: the first shared table, or empty names if no table is shared."""
     name, endpoint = profile_name(offer.invitation.recipient), offer.invitation.endpoint
     explore = f"{endpoint}/explore" if settings().explore == "enabled" else ""
     for share, tables in offer.tables:

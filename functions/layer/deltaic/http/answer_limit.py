@@ -1,7 +1,7 @@
-"""Limit the size of a streamed answer to what the platform can send (Lambda: 200 MB).
+"""Limit the size of a streamed response to what the platform can send (Lambda: 200 MB).
 
-Lambda cuts the stream at its limit. If that is at the end of a line, the client cannot see that the answer is
-incomplete. So a larger answer ends as failed, while there is room for a last line (decision 48).
+Lambda truncates the stream at its limit. If that is at the end of a line, the client cannot detect that the response
+is incomplete. So a larger response ends shortly before the limit, with an error as its last line (decision 48).
 """
 
 import sys
@@ -13,11 +13,11 @@ from deltaic.sharing.page_budget import PageBudget
 
 _MAX_PIECE_BYTES: Final = 1 << 20
 _RESERVE_BYTES: Final = 2 << 20
-"""Reserve for the current piece, the compressor's buffer, and the last line."""
+"""Bytes reserved below the limit for the current piece, the compressor's buffer, and the error line."""
 
 
 class AnswerLimit:
-    """Size limit of one answer while it is sent; `most_bytes` is 0 for no limit."""
+    """Size limit of one response while it is sent, in bytes; `most_bytes` 0 means no limit."""
 
     def __init__(self, most_bytes: int, page_budget: PageBudget, *, gzip: bool) -> None:
         self.gzip = gzip
@@ -26,7 +26,7 @@ class AnswerLimit:
         self._allowed_bytes = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks, large ones split at line ends; raises UnsupportedOperation above the limit."""
+        """Yield the chunks, splitting large ones at line ends; raises UnsupportedOperation above the limit."""
         for piece in _split_at_lines(chunks) if self._most_bytes else chunks:
             if self._page_budget.sent > self._allowed_bytes:
                 raise self._too_large_error()
@@ -35,7 +35,7 @@ class AnswerLimit:
     def _too_large_error(self) -> UnsupportedOperation:
         compress_first = "" if self.gzip else "Accept compression (Accept-Encoding: gzip). "
         return UnsupportedOperation(
-            f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. "
+            f"The response is larger than the {self._most_bytes // 1_000_000} MB that this server can send. "
             f"{compress_first}Request it in pages (maxFiles, then pageToken), use a client that follows pages (Spark's "
             "connector with delta-sharing-client 1.1.0 or later), request fewer files (predicateHints, limitHint) or "
             "versions, or ask the provider for directory access."

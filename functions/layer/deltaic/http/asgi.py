@@ -1,4 +1,4 @@
-"""Types of ASGI, for the type checker."""
+"""Type aliases for the ASGI interface."""
 
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any

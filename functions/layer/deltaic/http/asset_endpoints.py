@@ -13,7 +13,7 @@ _KINDS: Final[tuple[AssetKind, ...]] = ("volume", "skill", "model")
 
 
 def list_assets(request: Request) -> Response:
-    """GET /shares/{share}/all-volumes, .../volumes, .../volumes/{volume}, those of skills and models, and versions."""
+    """GET /shares/{share}/all-volumes, .../volumes, .../volumes/{volume}; also of skills, models and versions."""
     kind = asset_kind(request, "list_{}s")
     names, caller = request.names, request.caller
     if "version" in names:
@@ -27,9 +27,9 @@ def list_assets(request: Request) -> Response:
 
 
 def asset_kind(request: Request, endpoint: str) -> AssetKind:
-    """Return the asset kind of a route, and put it into the endpoint's name in log and metrics.
+    """Return the asset type of a route, and insert it into the endpoint's name in log and metrics.
 
-    One function serves all kinds, but operators and `deltaic usage` need them apart.
+    One Lambda function serves all asset types, but operators and `deltaic usage` distinguish them.
     """
     kind = next(kind for kind in _KINDS if f"{kind}s" in request.route)
     request.audit.add(endpoint=endpoint.format(kind))
@@ -37,6 +37,6 @@ def asset_kind(request: Request, endpoint: str) -> AssetKind:
 
 
 def asset_name(request: Request, kind: AssetKind) -> AssetName:
-    """Return the name of the requested asset."""
+    """Return the full name of the requested asset: share, schema, name and version, if any."""
     names = request.names
     return AssetName(names["share"], names["schema"], names[kind], names.get("version", ""))

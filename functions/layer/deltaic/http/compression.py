@@ -1,9 +1,9 @@
-"""Gzip compression of a stream: fast first, and strong while sending is the bottleneck.
+"""Gzip compression of a stream: fast at first, and strong while sending is the bottleneck.
 
 The fastest level of igzip takes a third of the time that creating a line takes. Where bandwidth is the limit (Lambda
-sends 2 MB/s after the first 6 MB), the processor is idle, and zlib-ng compresses to four fifths of the size in six
-times the time. Both write to the same gzip member, because some clients stop after the first member: one ends its raw
-deflate stream on a full byte, and the other continues with the last 32 KB as dictionary.
+sends 2 MB/s after the first 6 MB), the processor is idle. Then zlib-ng takes six times as long, and its output is a
+fifth smaller. Both write to the same gzip member, because some clients stop after the first member: the first
+compressor ends its raw deflate stream at a byte boundary, and the next continues with the last 32 KB as dictionary.
 """
 
 import time
@@ -21,13 +21,13 @@ WINDOW_BYTES: Final = 32 * 1024
 """Size of the deflate window (RFC 1951)."""
 
 MEASURE_SECONDS: Final = 0.05
-"""Length of a measurement: several flushes, so that a single slow flush has no effect."""
+"""Minimum length of a measurement: it covers several flushes, so that a single slow flush has no effect."""
 
 _START_RATIO: Final = 1.5
-"""Ratio of waiting to work above which strong compression starts; it makes a line two to three times as slow."""
+"""Ratio of sending to creating time above which strong compression starts; it makes a line 2 to 3 times as slow."""
 
 _STOP_RATIO: Final = 0.25
-"""Ratio of waiting to work below which strong compression ends."""
+"""Ratio of sending time to creating time below which strong compression ends."""
 
 _HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _RAW: Final = -isal_zlib.MAX_WBITS
@@ -37,7 +37,7 @@ Clock = Callable[[], float]
 
 
 class GzipMember:
-    """A gzip member (RFC 1952) whose compression level can change."""
+    """Encoder of one gzip member (RFC 1952) whose compression level can change between flushes."""
 
     def __init__(self) -> None:
         self.strong = False
@@ -48,7 +48,7 @@ class GzipMember:
         self._length = 0
 
     def compress(self, data: bytes) -> bytes:
-        """Compress bytes, and return the output that is available."""
+        """Compress bytes, and return the compressed bytes available so far."""
         self._checksum = isal_zlib.crc32(data, self._checksum)
         self._length += len(data)
         self._window = data if len(data) >= WINDOW_BYTES else (self._window + data)[-WINDOW_BYTES:]
@@ -57,7 +57,7 @@ class GzipMember:
         return compressed
 
     def flush(self, *, strong: bool) -> bytes:
-        """Return the output for all bytes so far, and set the level of the following bytes."""
+        """Return the pending compressed bytes, and select strong or fast compression for the following bytes."""
         compressed: bytes = self._compressor.flush(isal_zlib.Z_SYNC_FLUSH)
         if strong is not self.strong:
             self.strong = strong
@@ -67,20 +67,20 @@ class GzipMember:
         return compressed
 
     def end(self) -> bytes:
-        """Return the rest of the member, with checksum and length."""
+        """Return the last compressed bytes of the member, with checksum and length."""
         rest: bytes = self._header + self._compressor.flush()
         return rest + self._checksum.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def _strong_compressor(window: bytes) -> Any:
-    # Imported on demand: most answers end before strong compression starts.
+    # Imported on demand: most responses end before strong compression starts.
     from zlib_ng import zlib_ng
 
     return zlib_ng.compressobj(level=_STRONG_LEVEL, wbits=_RAW, zdict=window)
 
 
 class SendTimer:
-    """Measurement of the time spent on sending and on creating an answer."""
+    """Timer that measures how long a response is being sent and how long it is being created."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -88,15 +88,15 @@ class SendTimer:
         self._sending_seconds = 0.0
 
     def start_sending(self) -> None:
-        """Record that sending a piece starts."""
+        """Record the time at which sending a piece of the response starts."""
         self._sending_since = self._clock()
 
     def end_sending(self) -> None:
-        """Record that sending the piece has ended."""
+        """Add the time since `start_sending` to the time spent on sending."""
         self._sending_seconds += self._clock() - self._sending_since
 
     def strong(self, *, now: bool) -> bool:
-        """Return whether to compress the following bytes strongly; `now` is the current choice."""
+        """Return whether to compress the following bytes strongly; `now` tells whether the current bytes are."""
         timestamp = self._clock()
         elapsed = timestamp - self._measured_since
         if elapsed < MEASURE_SECONDS:
@@ -108,10 +108,10 @@ class SendTimer:
 def gzip_chunks(
     chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget, clock: Clock = time.perf_counter
 ) -> Generator[bytes]:
-    """Compress `chunks` into one gzip member; if they raise, end with the line from `failed` and raise again.
+    """Compress `chunks` into one gzip member; if they raise, append the line from `failed` and re-raise.
 
-    Each flush records in `budget` how many bytes are final. The time in seconds, by `clock`, that the consumer takes
-    for each piece decides the compression level.
+    Each flush records in `budget` how many bytes of `chunks` are compressed. The time in seconds, by `clock`, that the
+    consumer takes for each piece determines the compression level.
     """
     member, timer = GzipMember(), SendTimer(clock)
     unflushed = FLUSH_BYTES
@@ -136,7 +136,7 @@ def gzip_chunks(
 
 
 def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget) -> Generator[bytes]:
-    """Yield `chunks` uncompressed; if they raise, end with the line from `failed` and raise again."""
+    """Yield `chunks` uncompressed; if they raise, append the line from `failed` and re-raise."""
     try:
         for chunk in chunks:
             budget.settled += len(chunk)

@@ -1,7 +1,7 @@
-"""Cross-origin requests (CORS; Fetch standard, section 3.3) from web pages of other origins.
+"""Support cross-origin requests (CORS; Fetch standard, section 3.3) from web pages of other origins.
 
 A browser asks for permission with OPTIONS before a page can send a bearer token to another origin. So only `preflight`
-checks the origin. Any page may read answers, because each request for them had a valid token or needed none.
+checks the origin. Any page may read responses, because each request had a valid token or needed none.
 """
 
 from http import HTTPStatus
@@ -27,7 +27,7 @@ _ALLOW_HEADERS: Final = {
 
 
 def preflight(request: PublicRequest) -> Response:
-    """Allow requests from pages whose origin is in `CorsOrigins`; raises PermissionDenied for others."""
+    """Respond to a CORS preflight; raises PermissionDenied if the origin is not in the parameter `CorsOrigins`."""
     origin, allowed = request.headers.get("origin"), settings().cors_origins
     if not origin or (allowed != "*" and origin not in allowed.split(",")):
         raise PermissionDenied("Pages of this origin may not send requests: ask the provider to set CorsOrigins.")
@@ -35,7 +35,7 @@ def preflight(request: PublicRequest) -> Response:
 
 
 def allow_pages(app: App) -> App:
-    """Wrap an app so that pages of other origins can read its answers."""
+    """Wrap an app so that pages of other origins can read its responses."""
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_readable(message: Message) -> None:

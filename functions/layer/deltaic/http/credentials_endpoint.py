@@ -1,4 +1,4 @@
-"""Endpoints of folder credentials. A separate module, because they need not load the Delta log reader."""
+"""Endpoints of temporary folder credentials, in a module that does not load the Delta log reader."""
 
 from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
@@ -13,14 +13,14 @@ call_after_restore(connect_sessions)
 
 
 def create_table_credentials(request: Request) -> Response:
-    """POST .../temporary-table-credentials."""
+    """POST .../temporary-table-credentials: credentials that read the table's folder."""
     name = RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
     body = CredentialsRequest.parse(request.body)
     return json_response(credentials.create_table_credentials(sharing(), request.caller, name, body))
 
 
 def create_asset_credentials(request: Request) -> Response:
-    """POST .../temporary-volume-credentials, and the same for skills and model versions; ignores the body."""
+    """POST .../temporary-volume-credentials, also for skills and model versions; ignores the request's body."""
     kind = asset_kind(request, "create_{}_credentials")
     name = asset_name(request, kind)
     return json_response(credentials.create_folder_credentials(sharing(), request.caller, kind, name))

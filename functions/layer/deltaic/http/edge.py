@@ -1,8 +1,8 @@
 """Wrap an endpoint's use case as an ASGI app, and the app as a Lambda handler.
 
-`buffered` answers recipients at once, `streamed` chunk by chunk, and `public` answers requests without a token. All
-catch every exception: a DeltaicError becomes the protocol's error object; any other exception is logged and becomes
-500 INTERNAL_ERROR with an empty message.
+`buffered` sends a complete response, `streamed` sends it chunk by chunk, and `public` serves requests without a token.
+All three catch every exception: a DeltaicError becomes the protocol's error object; any other exception is logged and
+becomes 500 INTERNAL_ERROR with an empty message.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ ErrorHandler = Callable[[DeltaicError, PublicRequest | None], Response]
 Handler = Callable[[Any, Any], Any]
 
 _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
-"""Half the limit, because Lambda wraps a buffered answer in JSON, where each quotation mark takes two bytes."""
+"""Half the limit, because Lambda wraps a buffered response in JSON, where each quotation mark takes two bytes."""
 
 load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
 
 def buffered(endpoint: str, use_case: UseCase, on_error: ErrorHandler = error_response) -> Handler:
-    """Return the Lambda handler of an endpoint with small answers; `on_error` creates its error responses."""
+    """Return the Lambda handler of an endpoint with small responses; `on_error` creates its error responses."""
     return StreamingMangum(allow_pages(application(endpoint, use_case, on_error=on_error)), stream=False)
 
 
@@ -62,7 +62,7 @@ def public(endpoint: str, use_case: PublicUseCase) -> Handler:
 
 
 def streamed(endpoint: str, use_case: UseCase) -> Handler:
-    """Return the Lambda handler of an endpoint that streams if the deployment does (RESPONSE_STREAMING)."""
+    """Return the Lambda handler of an endpoint that streams if RESPONSE_STREAMING is enabled."""
     streams = settings().response_streaming == "enabled"
     page_bytes = settings().page_bytes if settings().server_pages == "enabled" else 0
     app = application(
@@ -88,7 +88,7 @@ def application(  # noqa: PLR0913 -- options of an endpoint
 
     With `stream`, a StreamedResponse is sent chunk by chunk, compressed for clients that accept gzip, up to
     `most_bytes` (0 for no limit). Otherwise it is collected first, so that an exception still becomes an error
-    response. Clients that follow pages get pages of at most `page_bytes` as sent (0: only pages that they request).
+    response. Clients that follow page tokens get pages of at most `page_bytes` (0: only pages that they request).
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +121,7 @@ def _start_request_log(endpoint: str, scope: Scope) -> RequestLog:
 
 
 def _log_failure(request_log: RequestLog, error: Exception, on_error: ErrorHandler = error_response) -> Response:
-    """Log an exception that occurred before the answer started, and return the error response."""
+    """Log an exception that was raised before the response started, and return the error response."""
     if isinstance(error, DeltaicError):
         answer = on_error(error, request_log.request)
         request_log.record(answer.status, "refused", error_fields(error))
@@ -133,7 +133,7 @@ def _log_failure(request_log: RequestLog, error: Exception, on_error: ErrorHandl
 
 
 def _join_chunks(stream: StreamedResponse) -> bytes:
-    """Join the chunks of an answer; raises UnsupportedOperation as soon as it is too large."""
+    """Join the chunks of a response; raises UnsupportedOperation as soon as it exceeds BUFFERED_BYTES."""
     parts: list[bytes] = []
     size = 0
     for chunk in stream.chunks:
@@ -147,7 +147,7 @@ def _join_chunks(stream: StreamedResponse) -> bytes:
 async def _send_stream(
     request_log: RequestLog, stream: StreamedResponse, send: Send, limit: AnswerLimit, budget: PageBudget
 ) -> None:
-    """Send the stream; if the source fails or a limit is reached, end with its `failed` line and raise."""
+    """Send the stream; if its source raises or a limit is reached, append the line of `failed` and raise."""
     headers = dict(stream.headers)
     if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
@@ -173,7 +173,7 @@ async def _send_stream(
         raise
     except Exception as error:
         if is_source_error:
-            logger().error("the stream broke off", extra={"stack": format_stack(error)})
+            logger().error("the stream ended with an error", extra={"stack": format_stack(error)})
         ending: Ended = "failed" if is_source_error else "abandoned"
         request_log.record(HTTPStatus.OK, ending, error_fields(error), failed=is_source_error)
         raise
@@ -181,9 +181,9 @@ async def _send_stream(
 
 
 def _last_lines(chunks: Generator[bytes]) -> bytes:
-    """Return the last bytes of an answer whose time is up; empty if all chunks have been created."""
+    """Return the last bytes of a response that reached the time limit; empty if all chunks have been created."""
     try:
-        return chunks.throw(DeadlineReached("the function's time is nearly up"))
+        return chunks.throw(DeadlineReached("the function's time limit is nearly reached"))
     except DeadlineReached:
         return b""
 

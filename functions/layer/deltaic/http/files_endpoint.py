@@ -14,7 +14,7 @@ call_after_restore(connect_sessions)
 
 
 def get_files(request: Request) -> Response:
-    """GET .../files returns a page of names; POST .../files returns URLs for requested names."""
+    """GET .../files: a page of file names. POST .../files: signed URLs for the requested file names."""
     kind = asset_kind(request, "list_{}_files")
     name = asset_name(request, kind)
     if request.method == "POST":

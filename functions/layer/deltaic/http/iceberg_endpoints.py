@@ -1,4 +1,4 @@
-"""Endpoints of Iceberg's REST catalog, except for single tables, and Iceberg error responses."""
+"""Endpoints of Iceberg's REST catalog except those of single tables, and Iceberg error responses."""
 
 from http import HTTPStatus
 from typing import Final
@@ -14,12 +14,12 @@ from deltaic.sharing.runtime import sharing
 
 _JSON: Final = {"content-type": "application/json"}
 _ENCODED: Final = "shares%2f"
-"""Encoded form in which some clients send `shares/{share}`: redirected, because routes have the slash."""
+"""Percent-encoded `shares/`, as some clients send it: redirected, because routes contain an unencoded slash."""
 READS: Final = frozenset({"GET", "HEAD"})
 
 
 def iceberg_error(error: DeltaicError, request: PublicRequest | None) -> Response:
-    """Answer with Iceberg's error object, whose type of missing object depends on the route."""
+    """Return a response with Iceberg's error object; for NotFound, its type depends on the route."""
     names = request.names if request is not None else {}
     missing_type = "NoSuchWarehouseException" if "share" not in names else "NoSuchNamespaceException"
     if "table" in names:
@@ -29,17 +29,17 @@ def iceberg_error(error: DeltaicError, request: PublicRequest | None) -> Respons
 
 
 def answer(body: bytes) -> Response:
-    """Answer with a document that no cache may share between recipients."""
+    """Return a JSON response that no cache may store, because it is for one recipient."""
     return Response(headers={**_JSON, "cache-control": "private, no-store"}, body=body)
 
 
 def table_name(request: Request) -> RequestedTable:
-    """Return the table that the route names."""
+    """Return the share, schema and table in the request's route."""
     return RequestedTable(request.names["share"], request.names["namespace"], request.names["table"])
 
 
 def list_iceberg(request: Request) -> Response:
-    """Answer reads of shares and schemas; accept and ignore metrics reports; refuse writes."""
+    """Respond to reads of shares and schemas; accept and ignore metrics reports; reject writes."""
     path = request.path.partition("/iceberg/v1/")[2]
     if request.method == "POST" and path.endswith("/metrics"):
         return Response(HTTPStatus.NO_CONTENT)
@@ -60,7 +60,7 @@ def list_iceberg(request: Request) -> Response:
 
 
 def _read(request: Request) -> bytes | None:
-    """Return the body for a read, or None for an unsupported route."""
+    """Return the response body for a GET or HEAD request, or None for an unsupported route."""
     names, caller = request.names, request.caller
     match request.route.removeprefix("/iceberg/v1"):
         case "/config":

@@ -1,4 +1,4 @@
-"""Endpoint that signs file requests of Iceberg clients. A separate module, because it reads no Delta log."""
+"""Endpoint that signs S3 requests of Iceberg clients, in a module that does not load the Delta log reader."""
 
 from deltaic import storage
 from deltaic.http.iceberg_endpoints import answer, table_name
@@ -14,7 +14,7 @@ call_after_restore(connect_sessions)
 
 
 def sign_iceberg_request(request: Request) -> Response:
-    """POST .../tables/{table}/sign."""
+    """POST .../tables/{table}/sign: the signed headers of one S3 request (Iceberg's remote signing)."""
     signing_request = remote_signing.SigningRequest.parse(request.body)
     token = request.query.get("set", "")
     return answer(remote_signing.sign_request(sharing(), request.caller, table_name(request), token, signing_request))

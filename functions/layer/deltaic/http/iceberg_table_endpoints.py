@@ -14,7 +14,7 @@ call_after_restore(connect_sessions)
 
 
 def load_iceberg_table(request: Request) -> Response:
-    """GET .../tables/{table}, and .../credentials below it."""
+    """GET .../tables/{table}: Iceberg metadata of a table. GET .../tables/{table}/credentials: access to its files."""
     if request.route.endswith("/credentials"):
         return answer(load_table.load_credentials(sharing(), request.caller, table_name(request)))
     etags = request.headers.get("if-none-match", "")

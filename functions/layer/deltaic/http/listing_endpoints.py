@@ -10,36 +10,36 @@ from deltaic.sharing.runtime import sharing
 
 
 def list_shares(request: Request) -> Response:
-    """GET /shares."""
+    """GET /shares: the shares granted to the recipient."""
     return json_response(catalog_listing.list_shares(sharing(), request.caller, ListRequest.parse(request.query)))
 
 
 def get_share(request: Request) -> Response:
-    """GET /shares/{share}."""
+    """GET /shares/{share}: one share granted to the recipient."""
     return json_response(catalog_listing.get_share(sharing(), request.caller, request.names["share"]))
 
 
 def list_schemas(request: Request) -> Response:
-    """GET /shares/{share}/schemas."""
+    """GET /shares/{share}/schemas: the schemas of a granted share."""
     page = ListRequest.parse(request.query)
     return json_response(catalog_listing.list_schemas(sharing(), request.caller, request.names["share"], page))
 
 
 def list_tables(request: Request) -> Response:
-    """GET /shares/{share}/schemas/{schema}/tables."""
+    """GET /shares/{share}/schemas/{schema}/tables: the tables of one schema."""
     page = ListRequest.parse(request.query)
     share, schema = request.names["share"], request.names["schema"]
     return json_response(catalog_listing.list_tables(sharing(), request.caller, share, schema, page))
 
 
 def list_all_tables(request: Request) -> Response:
-    """GET /shares/{share}/all-tables."""
+    """GET /shares/{share}/all-tables: the tables of all schemas of a share."""
     page = ListRequest.parse(request.query)
     return json_response(catalog_listing.list_all_tables(sharing(), request.caller, request.names["share"], page))
 
 
 def get_table(request: Request) -> Response:
-    """GET /shares/{share}/schemas/{schema}/tables/{table}."""
+    """GET /shares/{share}/schemas/{schema}/tables/{table}: one table, and the formats in which it can be read."""
     name = RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
     serves_iceberg = bool(settings().iceberg_bucket)
     return json_response(catalog_listing.get_table(sharing(), request.caller, name, serves_iceberg=serves_iceberg))

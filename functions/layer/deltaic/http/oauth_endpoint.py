@@ -1,4 +1,4 @@
-"""OAuth over HTTP: the token endpoint, the public signing key, and the server metadata (RFC 8414)."""
+"""OAuth endpoints: the token endpoint, the public signing key, and the server metadata (RFC 8414)."""
 
 import json
 from http import HTTPStatus
@@ -21,7 +21,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def issue_token(request: PublicRequest) -> Response:
-    """Answer POST /oauth/token as RFC 6749 specifies."""
+    """Respond to POST /oauth/token with an access token or an error, as RFC 6749 specifies."""
     authorization = request.headers.get("authorization", "")
     try:
         client, grant = token_issuing().grant(_issuer(request), request.body, authorization)
@@ -36,7 +36,7 @@ def issue_token(request: PublicRequest) -> Response:
 
 
 def get_document(request: PublicRequest) -> Response:
-    """Answer GET /.well-known/jwks.json and /.well-known/oauth-authorization-server; else raise NotFound."""
+    """Respond to GET /.well-known/jwks.json and oauth-authorization-server; raises NotFound for other documents."""
     issuer = _issuer(request)
     documents: dict[str, Any] = {
         "jwks.json": lambda: {"keys": [published_key()]},
@@ -50,17 +50,17 @@ def get_document(request: PublicRequest) -> Response:
         },
     }
     if request.names["document"] not in documents:
-        raise NotFound("There is no such document. Request jwks.json or oauth-authorization-server.")
+        raise NotFound("This document does not exist. Request jwks.json or oauth-authorization-server.")
     return Response(headers=_JSON, body=json.dumps(documents[request.names["document"]]()).encode())
 
 
 def oauth(request: PublicRequest) -> Response:
-    """Answer any OAuth route."""
+    """Respond to a request on any OAuth route."""
     return get_document(request) if "document" in request.names else issue_token(request)
 
 
 def _issuer(request: PublicRequest) -> str:
-    """Return the endpoint URL from the Host header, which the gateway has checked."""
+    """Return the OAuth issuer: the endpoint's URL with the Host header, which API Gateway has checked."""
     host = request.headers.get("host", "")
     scheme = "http" if host.rpartition(":")[0] in _LOOPBACK else "https"
     return f"{scheme}://{host}/{settings().prefix}"

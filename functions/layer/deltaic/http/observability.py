@@ -1,11 +1,11 @@
-"""Logs and metrics: one structured log line for each request, without secrets.
+"""Write logs and metrics: one structured log line for each request, without secrets.
 
-The log line is the audit record: recipient, table, address, status and signed files. It is written when the answer has
-ended. `deltaic usage collect` joins it with S3's access logs (decision 60). Bearer tokens, signed URLs and page tokens
-are never logged: messages are logged without strings that could be tokens, and stacks without causes, which can quote
-requests. Metrics are written as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true if you do not use them.
+The log line is the audit record: recipient, table, IP address, status and signed files. It is written when the
+response has ended. `deltaic usage collect` joins it with S3's access logs (decision 60). Bearer tokens, signed URLs and
+page tokens are never logged: messages are logged without strings that could be tokens, and stack traces without causes,
+which can quote requests. Metrics are written as CloudWatch EMF; POWERTOOLS_METRICS_DISABLED=true disables them.
 
-Powertools is imported after the first answer, because it would add a third to the imports of a listing function.
+Powertools is imported after the first response, because it would add a third to the imports of a listing function.
 """
 
 import re
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 NAMESPACE = "Deltaic"
 
 Ended = Literal["whole", "refused", "failed", "abandoned"]
-"""How an answer ended: complete, with an error status, aborted by the server, or abandoned by the client."""
+"""How a response ended: complete, with an error status, aborted by the server, or abandoned by the client."""
 
 _TOKEN = re.compile(r"[\w-]{40,}")
 _QUERY_STRING = re.compile(r"\?\S*=\S*")
-"""A query string, which could be the signature of a URL. Names of data files are as long as tokens, but stay."""
+"""A query string, which could contain a URL's signature. Names of data files are as long as tokens, but are kept."""
 
 
 @cache
 def logger() -> "Logger":
-    """Return the logger of this process (level and service come from POWERTOOLS_* variables)."""
+    """Return the logger of this process, configured by POWERTOOLS_* environment variables."""
     from aws_lambda_powertools import Logger
 
     return Logger()
@@ -45,7 +45,7 @@ def logger() -> "Logger":
 def error_fields(error: BaseException) -> dict[str, object]:
     """Return the log fields of an exception, without strings that are long enough to be tokens.
 
-    Details keep long strings, because they contain bucket, path or setting for the provider, but no query strings.
+    The field `detail` keeps long strings, because they name bucket, path or setting for the provider, but no queries.
     """
     if isinstance(error, DeltaicError):
         fields: dict[str, object] = {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
@@ -54,7 +54,7 @@ def error_fields(error: BaseException) -> dict[str, object]:
 
 
 def format_stack(error: BaseException) -> str:
-    """Return the stack of an exception without its causes."""
+    """Return the stack trace of an exception without its causes."""
     return "".join(traceback.format_exception(error, chain=False))
 
 
@@ -67,12 +67,12 @@ class RequestLog(msgspec.Struct, frozen=True):
     """The request, or None before it is parsed."""
     began: float = msgspec.field(default_factory=time.perf_counter)
     first_byte: float | None = None
-    """Time of the first byte, by the clock of `began`; None if the answer was sent at once when it was ready."""
+    """Time of the first byte in seconds, by the clock of `began`; None if the response was not streamed."""
 
     time: float = msgspec.field(default_factory=time.time)
 
     def record(self, status: int, ended: Ended, fields: Mapping[str, object], *, failed: bool = False) -> None:
-        """Write the request's log line and metrics; `fields` adds to the fields of the use case."""
+        """Write the request's log line and metrics; `fields` are additional fields of the log line."""
         now = time.perf_counter()
         milliseconds = round((now - self.began) * 1000, 1)
         line: dict[str, object] = {

@@ -1,7 +1,7 @@
-"""Parse a request for its use case: names from the route, query, headers, body and caller.
+"""Parse an HTTP request into names from the route, query, headers, body and caller.
 
 API Gateway matches the route (the only route table is template.yaml) and checks the token before a function runs. So
-names and identity are in its event, which Mangum keeps in the ASGI scope.
+names and identity are in API Gateway's event, which Mangum stores in the ASGI scope.
 """
 
 from collections.abc import Mapping
@@ -23,33 +23,33 @@ class PublicRequest(msgspec.Struct, frozen=True):
 
     method: str
     route: str
-    """The route's path in template.yaml."""
+    """Path of the route in template.yaml, such as `/shares/{share}`."""
     path: str
-    """The request's path below the stage, not decoded."""
+    """The request's path after the stage, still percent-encoded."""
     names: Mapping[str, str]
     """The route's parameters (`share`, `schema`, `table`, `queryId`), URI-decoded once."""
     query: Mapping[str, str]
-    """The query string, decoded; the last value of a repeated parameter."""
+    """Decoded query parameters; for a repeated parameter, its last value."""
     headers: Mapping[str, str]
     """Headers by lowercase name; values of a repeated header are joined by a comma (RFC 9110, section 5.3)."""
     body: bytes
     request_id: str
     source_ip: str
-    """The client's address, from API Gateway."""
+    """The client's IP address, from API Gateway."""
     audit: AuditRecord
-    """Fields for the access log."""
+    """Additional fields of the request's log line."""
 
 
 class Request(PublicRequest, frozen=True, kw_only=True):
-    """A request of a recipient."""
+    """A request of an authenticated recipient."""
 
     caller: Caller
     page_budget: PageBudget = msgspec.field(default_factory=PageBudget)
-    """Counts the bytes of the answer as they are sent."""
+    """Counts the bytes of the response as they are sent."""
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:
-    """Read a recipient's request; raises Unauthenticated without the authorizer's result, and MalformedRequest."""
+    """Read a recipient's request; raises MalformedRequest, and Unauthenticated without an authorizer's result."""
     authorizer = (scope["aws.event"].get("requestContext") or {}).get("authorizer") or {}
     recipient_id, token_id = authorizer.get("recipientId"), authorizer.get("tokenId")
     if not recipient_id or not token_id:
@@ -65,7 +65,7 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
 
 
 async def read_public_request(scope: Scope, receive: Receive) -> PublicRequest:
-    """Read a request; raises MalformedRequest."""
+    """Read a request on a route without authorizer; raises MalformedRequest."""
     event = scope["aws.event"]
     context = event.get("requestContext") or {}
     headers: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Responses: JSON, headers only, NDJSON chunk by chunk, and errors in the protocol's format.
+"""Response types: JSON, headers only, streamed NDJSON, and errors in the protocol's format.
 
-After a 200 has started, its status cannot change. If an exception occurs then, the answer must not look complete. So
-the last line is `endStreamAction.errorMessage` if the client negotiated that, else a line that is not JSON. The
-exception is raised again, so that the stream itself is marked as failed.
+After a 200 response has started, its status cannot change. If an exception is raised then, the response must not look
+complete. So the last line is `endStreamAction.errorMessage` if the client negotiated that, else a line that is not
+JSON. The exception is raised again, so that the stream itself is marked as failed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,22 +22,22 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class StreamedResponse(msgspec.Struct, frozen=True):
-    """A 200 whose body is created while it is sent."""
+    """A response with status 200 whose body is created while it is sent."""
 
     headers: Mapping[str, str]
     chunks: Iterable[bytes]
-    """Complete lines, so that a chunk boundary is a line boundary."""
+    """Chunks of the body; each consists of complete lines."""
     failed: Callable[[Exception], bytes]
-    """Returns the last line to send if `chunks` raises, or if the time for the answer is up."""
+    """Returns the last line to send if `chunks` raises or the time limit is reached."""
 
 
 def json_response(body: bytes) -> Response:
-    """Answer 200 with one JSON document on a single line (the Python client reads the first line only)."""
+    """Return a 200 response with a JSON document on one line (the Python client reads only the first line)."""
     return Response(headers={"content-type": json_bodies.JSON_TYPE}, body=body)
 
 
 def error_response(error: DeltaicError, _request: object = None) -> Response:
-    """Answer any request with the error's status and the protocol's error object."""
+    """Return a response with the error's status and the Delta Sharing protocol's error object."""
     headers = {"content-type": json_bodies.JSON_TYPE}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

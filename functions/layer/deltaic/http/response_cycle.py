@@ -1,15 +1,15 @@
-"""Run an ASGI app for one request, and end its answer after errors and deadlines.
+"""Run an ASGI app for one request, and end its response after errors and deadlines.
 
-ASGI HTTP, version 2.4: `send` raises OSError if the client has left. Streamed answers end in these ways:
+ASGI HTTP, version 2.4: `send` raises OSError if the client has disconnected. Streamed responses end in these ways:
 
     the app raises before the first byte      the exception reaches the caller, which can still send an error response
-    the app raises during the answer          the stream ends as failed; the bytes already sent stay
-    the app raises after the answer           the exception is logged; the answer was complete
-    the client leaves or stops reading        `send` raises OSError, now and in later calls
-    the function's time is nearly up          `send` raises DeadlineReached once, or the waiting app is cancelled;
+    the app raises during the response        the stream ends as failed; the bytes already sent stay sent
+    the app raises after the response         the exception is logged; the response was complete
+    the client disconnects or stops reading   `send` raises OSError, now and in later calls
+    the function's time limit is near         `send` raises DeadlineReached once, or the waiting app is cancelled;
                                               it can still send a last line, then the stream ends as failed
 
-Buffered answers are never truncated: the exception reaches the caller, which sends an error response.
+Buffered responses are never truncated: the exception reaches the caller, which sends an error response.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ logger = logging.getLogger(__name__)
 
 PRELUDE_END = b"\0" * 8
 PRELUDE_LIMIT = 16 * 1024
-"""API Gateway answers 500 if the first 16 KB of a streamed answer do not contain the delimiter."""
+"""API Gateway returns 500 if the first 16 KB of a streamed response do not contain the delimiter."""
 
 LAST_LINE_SECONDS = 1.0
-"""Time limit for each `send` of an app after its deadline, in seconds."""
+"""Time limit in seconds for each `send` after the deadline, in which the app can send a last line."""
 
 Opener = Callable[[], Awaitable[ResponseStream]]
 Headers = list[list[bytes]]
 
 
 class DeadlineReached(TimeoutError):
-    """The function's time is nearly up: send a last line with that error, and raise this again."""
+    """The function's time limit is nearly reached: the app must send a last line and re-raise this error."""
 
 
 class TooLarge(Exception):
-    """A buffered answer exceeds its limit."""
+    """A buffered response exceeds its size limit."""
 
 
 class Streamed:
-    """Output of a streamed answer, opened by the first byte of the body so that earlier exceptions become errors."""
+    """Output of a streamed response, opened at the first body byte, so that earlier errors get error responses."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
@@ -54,7 +54,7 @@ class Streamed:
 
     @property
     def begun(self) -> bool:
-        """Return whether bytes may have been sent."""
+        """Return whether bytes of the response may have been sent."""
         return self._stream is not None
 
     def start(self, status: int, headers: Headers) -> None:
@@ -62,9 +62,9 @@ class Streamed:
         self._prelude = prelude(status, headers)
 
     async def write(self, data: bytes, *, last: bool) -> None:
-        """Send bytes of the body; raises OSError if the client has left."""
+        """Send bytes of the body; raises OSError if the client has disconnected."""
         if self.lost:
-            raise ConnectionResetError("the client has left")
+            raise ConnectionResetError("the client has disconnected")
         if self._stream is None:
             self._stream, data = await self._opener(), self._prelude + data
         try:
@@ -74,27 +74,27 @@ class Streamed:
             raise
 
     async def fail(self, error: Exception) -> None:
-        """End a started stream as failed."""
+        """End a stream that has started as failed, because of this error."""
         if self._stream is not None and not self.lost:
-            logger.error("the answer ended early: %s", type(error).__name__)
+            logger.error("the response ended before it was complete: %s", type(error).__name__)
             try:
                 await self._stream.fail(type(error).__name__)
             except OSError:
                 self.lost = True
 
     async def accepted(self) -> None:
-        """Wait until the other side has received everything or has left."""
+        """Wait until the receiver has the complete response or has disconnected."""
         if self._stream is not None:
             try:
                 await self._stream.accepted()
             except OSError:
                 self.lost = True
         if self.lost:
-            logger.warning("the client left before the end of the answer")
+            logger.warning("the client disconnected before the end of the response")
 
 
 class Buffered:
-    """Output of a buffered answer; raises TooLarge as soon as it exceeds `limit` bytes."""
+    """Output of a buffered response; raises TooLarge as soon as its body exceeds `limit` bytes."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -107,14 +107,14 @@ class Buffered:
         self.status, self.headers = status, headers
 
     async def write(self, data: bytes, *, last: bool) -> None:  # noqa: ARG002 -- same interface as Streamed
-        """Append bytes to the body."""
+        """Append bytes to the body; raises TooLarge."""
         self.body += data
         if self._limit is not None and len(self.body) > self._limit:
             raise TooLarge
 
 
 class CycleState(enum.Enum):
-    """Next message of the app: the head, the body, or none."""
+    """The message that the app must send next: status and headers, body, or none."""
 
     REQUEST = enum.auto()
     RESPONSE = enum.auto()
@@ -122,7 +122,7 @@ class CycleState(enum.Enum):
 
 
 class ResponseCycle:
-    """Call of the app for one request, within `seconds`."""
+    """Run of an ASGI app for one request, with a time limit of `seconds`."""
 
     def __init__(self, scope: Scope, body: bytes, output: Streamed | Buffered, seconds: float) -> None:
         self._scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}}
@@ -135,13 +135,13 @@ class ResponseCycle:
         self._state = CycleState.REQUEST
 
     async def __call__(self, app: App) -> None:
-        """Run the app until its answer is received; raises its exception if no byte was sent."""
+        """Run the app until its response is received; raises the app's exception if no byte was sent."""
         try:
             await self._run(app)
         except Exception as error:
             if self._state is CycleState.COMPLETE:
-                # Do not mark a complete answer as failed.
-                logger.exception("the app failed after its answer")
+                # Do not mark a complete response as failed.
+                logger.exception("the app raised an exception after its response")
             elif isinstance(self._output, Streamed) and self._output.begun:
                 await self._output.fail(error)
             else:
@@ -157,10 +157,10 @@ class ResponseCycle:
                 await app(self._scope, self._receive, self._send)
         except TimeoutError as error:
             if self._limit.expired() and not isinstance(error, DeadlineReached):
-                raise DeadlineReached("the function's time is nearly up") from error
+                raise DeadlineReached("the function's time limit is nearly reached") from error
             raise
         if self._state is not CycleState.COMPLETE:
-            raise RuntimeError("the app returned before its answer had ended")
+            raise RuntimeError("the ASGI app returned before it had sent its complete response")
 
     async def _receive(self) -> Message:
         body, self._body = self._body, None
@@ -185,7 +185,7 @@ class ResponseCycle:
             if last:
                 self._state = CycleState.COMPLETE
         else:
-            raise RuntimeError(f"{message['type']} is out of order")
+            raise RuntimeError(f"the ASGI app sent the message {message['type']} out of order")
 
     def _check_deadline(self) -> None:
         """Raise DeadlineReached once, because asyncio.timeout has no effect on an app that never waits."""
@@ -198,14 +198,14 @@ class ResponseCycle:
         if deadline is not None and asyncio.get_running_loop().time() >= deadline:
             self._deadline_raised = True
             self._limit.reschedule(None)
-            raise DeadlineReached("the function's time is nearly up")
+            raise DeadlineReached("the function's time limit is nearly reached")
 
 
 def prelude(status: int, headers: Iterable[Iterable[bytes]]) -> bytes:
-    """Return the head of a streamed answer with its delimiter; raises ValueError above API Gateway's 16 KB.
+    """Return the encoded status and headers of a streamed response; raises ValueError above API Gateway's 16 KB.
 
-    API Gateway reads `statusCode`, `headers` (one string each), `multiValueHeaders` and `cookies`. A list in
-    `headers` causes a 502, so repeated headers are in `multiValueHeaders`.
+    The result ends with the delimiter. API Gateway reads `statusCode`, `headers` (one string each), `multiValueHeaders`
+    and `cookies`. A list in `headers` causes a 502, so repeated headers are in `multiValueHeaders`.
     """
     values: dict[str, list[str]] = {}
     for pair in headers:
@@ -223,5 +223,5 @@ def prelude(status: int, headers: Iterable[Iterable[bytes]]) -> bytes:
         head["cookies"] = cookies
     encoded = json.dumps(head, separators=(",", ":")).encode("ascii") + PRELUDE_END
     if len(encoded) > PRELUDE_LIMIT:
-        raise ValueError(f"the answer's headers have {len(encoded)} bytes, and API Gateway accepts {PRELUDE_LIMIT}")
+        raise ValueError(f"the response headers have {len(encoded)} bytes: API Gateway accepts at most {PRELUDE_LIMIT}")
     return encoded

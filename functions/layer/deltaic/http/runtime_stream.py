@@ -1,13 +1,13 @@
-"""Stream an answer to Lambda: one chunked POST to the Runtime API, independent of AWS's client.
+"""Stream a response to Lambda in one chunked POST to the Runtime API, independent of AWS's client.
 
-AWS's Python client (awslambdaric) posts a handler's result at its end. `find_runtime` wraps three of its methods in
-this process, so that it does not answer an invocation again that a stream has answered. It supports only the known
-interface of the client. With any other interface it logs a warning and returns None, and the unmodified client sends
-buffered answers.
+AWS's Python client (awslambdaric) posts a handler's result when the handler returns. `find_runtime` wraps three of the
+client's methods in this process, so that it posts no second response after a stream. This works only with the known
+interface of the client. With any other interface, `find_runtime` logs a warning and returns None, and the unmodified
+client sends buffered responses.
 
 Protocol (Lambda, "Building a custom runtime", response streaming): `POST .../invocation/<id>/response`, chunked,
 `Lambda-Runtime-Function-Response-Mode: streaming`, JSON prelude, eight NUL bytes, body. The trailers
-`Lambda-Runtime-Function-Error-Type` and `-Error-Body` report an error. Lambda answers 202 when it has received all.
+`Lambda-Runtime-Function-Error-Type` and `-Error-Body` report an error. Lambda returns 202 when it has received all.
 """
 
 import asyncio
@@ -28,33 +28,33 @@ ERROR_BODY = "Lambda-Runtime-Function-Error-Body"
 STREAM_TYPE = "application/vnd.awslambda.http-integration-response"
 
 STALL_SECONDS = 30.0
-"""Time without progress after which a client counts as stopped. Buffers drain many times a second at Lambda's 2 MB/s,
-and every few seconds for a client that reads 64 KB/s (decision 49)."""
+"""Seconds without progress after which a client is considered disconnected. At Lambda's 2 MB/s, buffers drain many
+times a second; for a client that reads 64 KB/s, every few seconds (decision 49)."""
 
 _BUFFER_BYTES = 10 << 20
-"""Maximum of bytes written but not yet read: Linux's largest socket buffers at both ends of the connection."""
+"""Maximum number of bytes written but not yet read: Linux's largest socket buffers at both ends of a connection."""
 
 _MIN_SPEED = 64 << 10
-"""Speed of the slowest client for whose last bytes the stream waits."""
+"""Minimum speed of clients for whose last bytes the stream waits, in bytes a second."""
 
 _POSTS = ("post_invocation_result", "post_invocation_error")
 _WAIT = "wait_next_invocation"
 
 
 class ResponseStream(Protocol):
-    """Stream of one invocation's answer. Every method raises OSError after the connection is lost."""
+    """Stream of one invocation's response. Every method raises OSError after the connection is lost."""
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send bytes and wait for a slow client; `last` ends the stream as complete.
 
-        A client that has stopped reading counts as lost.
+        If the client has stopped reading, the connection is considered lost.
         """
 
     async def fail(self, error_type: str) -> None:
         """End the stream as failed, after the bytes already sent."""
 
     async def accepted(self) -> None:
-        """Wait until the other side has received everything or has stopped."""
+        """Wait until the receiver has the complete response or has stopped reading."""
 
 
 class RuntimeApiStream:
@@ -63,7 +63,7 @@ class RuntimeApiStream:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stall_seconds: float = STALL_SECONDS
     ) -> None:
-        """Use a connection; `stall_seconds` is the maximum time without progress."""
+        """Use an open connection; `stall_seconds` is the maximum time without progress."""
         self._reader = reader
         self._writer = writer
         self._stall_seconds = stall_seconds
@@ -73,7 +73,7 @@ class RuntimeApiStream:
     async def open(
         cls, address: str, invoke_id: str, invocation_id: str | None, stall_seconds: float = STALL_SECONDS
     ) -> "RuntimeApiStream":
-        """Connect to the Runtime API at host:port and send the request's head; raises OSError."""
+        """Connect to the Runtime API at host:port and send the request's headers; raises OSError."""
         host, _, port = address.rpartition(":")
         # asyncio sets TCP_NODELAY. Without it, a small chunk would wait 40 ms for the previous acknowledgement.
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -91,7 +91,7 @@ class RuntimeApiStream:
         return cls(reader, writer, stall_seconds)
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
-        """Send one chunk, or none if `data` is empty; `last` adds the terminator."""
+        """Send one HTTP chunk, or none if `data` is empty; `last` adds the terminating chunk."""
         if self._reader.at_eof():
             self._writer.close()
             raise ConnectionResetError("the Runtime API has closed the connection")
@@ -105,7 +105,7 @@ class RuntimeApiStream:
         await self._drain()
 
     async def _drain(self) -> None:
-        """Wait while a slow client makes progress; otherwise abort the connection."""
+        """Wait until the client has read enough; abort the connection if it makes no progress."""
         transport = self._writer.transport
         while True:
             unsent = transport.get_write_buffer_size()
@@ -115,28 +115,28 @@ class RuntimeApiStream:
             except TimeoutError:
                 if transport.get_write_buffer_size() < unsent:
                     continue
-                # Abort instead of closing, so that the answer does not look complete.
+                # Abort instead of closing, so that the response does not look complete.
                 transport.abort()
                 raise ConnectionAbortedError("the client has stopped reading") from None
             return
 
     async def fail(self, error_type: str) -> None:
-        """End the stream with the error trailers: only the error's type, because its message can contain secrets."""
-        body = {"errorMessage": "the answer ended early", "errorType": error_type, "stackTrace": []}
+        """End the stream with error trailers: only the error's type, because its message can contain secrets."""
+        body = {"errorMessage": "the response ended before it was complete", "errorType": error_type, "stackTrace": []}
         encoded = base64.b64encode(json.dumps(body).encode()).decode()
         self._writer.write(f"0\r\n{ERROR_TYPE}: {error_type}\r\n{ERROR_BODY}: {encoded}\r\n\r\n".encode("ascii"))
 
     async def accepted(self) -> None:
-        """Wait for Lambda's 202, because requesting the next invocation earlier causes a 403 and ends the runtime.
+        """Wait for Lambda's 202 response: requesting the next invocation earlier causes a 403 and ends the runtime.
 
-        At most the buffers are unread at this point, so a client that needs longer has stopped. The runtime may have to
-        restart after that, which is better than to wait for the function's time limit.
+        Only the content of socket buffers is unread at this point, so a client that needs longer has stopped reading.
+        Then the runtime may have to restart, which is better than waiting for the function's time limit.
         """
         try:
             async with asyncio.timeout(self._stall_seconds + min(self._written, _BUFFER_BYTES) / _MIN_SPEED):
                 status = await self._reader.readline()
                 if b" 202 " not in status:
-                    logger.warning("the Runtime API answered %r instead of 202", status.decode("latin-1").strip())
+                    logger.warning("the Runtime API returned %r instead of 202", status.decode("latin-1").strip())
                 while await self._reader.readline() not in {b"\r\n", b""}:
                     pass
         except TimeoutError:
@@ -147,7 +147,7 @@ class RuntimeApiStream:
 
 
 class Runtime:
-    """The wrapped AWS client of this process, which does not answer invocations that a stream has answered."""
+    """The wrapped AWS client of this process, which posts nothing for invocations with a streamed response."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -155,13 +155,13 @@ class Runtime:
         self._answered: set[str] = set()
 
     async def open(self, invoke_id: str) -> RuntimeApiStream:
-        """Open the stream of an invocation, after which AWS's client posts nothing for it; raises OSError."""
+        """Open the response stream of an invocation, for which AWS's client then posts nothing; raises OSError."""
         stream = await RuntimeApiStream.open(self.address, invoke_id, self._invocation_ids.get(invoke_id))
         self._answered.add(invoke_id)
         return stream
 
     def hook(self, client: type) -> None:
-        """Wrap methods of the client's class; arguments that AWS may add are passed on."""
+        """Wrap methods of the client's class, passing on arguments that later versions of AWS's client may add."""
         for name in _POSTS:
             setattr(client, name, self._skip_if_answered(client.__dict__[name]))
         if _WAIT in client.__dict__:
@@ -189,7 +189,7 @@ class Runtime:
 
 @functools.cache
 def find_runtime() -> Runtime | None:
-    """Wrap AWS's client, once for the process; returns None without a client of the known interface."""
+    """Wrap AWS's client, once for the process; returns None if it is absent or has an unknown interface."""
     address = os.environ.get("AWS_LAMBDA_RUNTIME_API")
     # AWS's bootstrap imports its client before the handler; in other processes it is not imported.
     client, bootstrap = sys.modules.get("awslambdaric.lambda_runtime_client"), sys.modules.get("awslambdaric.bootstrap")
@@ -198,7 +198,7 @@ def find_runtime() -> Runtime | None:
     classes = [value for value in vars(client).values() if isinstance(value, type) and _defines_posts(value)]
     caller = getattr(getattr(bootstrap, "handle_event_request", None), "__code__", None)
     if not classes or caller is None or not set(_POSTS) <= set(caller.co_names):
-        logger.warning("awslambdaric has an unknown interface: answers are sent buffered, not as streams")
+        logger.warning("awslambdaric has an unknown interface: responses are buffered instead of streamed")
         return None
     runtime = Runtime(address)
     for client_class in classes:
@@ -207,7 +207,7 @@ def find_runtime() -> Runtime | None:
 
 
 def _defines_posts(client: type) -> bool:
-    """Return whether this class itself defines both posts, with the invocation's id as first argument."""
+    """Return whether this class itself defines both post methods, with the invocation's id as first argument."""
     for name in _POSTS:
         post = client.__dict__.get(name)
         if not inspect.isfunction(post) or list(inspect.signature(post).parameters)[1:2] != ["invoke_id"]:

@@ -1,11 +1,11 @@
-"""Lambda handler of an ASGI app that sends answers chunk by chunk or buffered.
+"""Lambda handler of an ASGI app that streams its responses or sends them buffered.
 
 `StreamingMangum` is Mangum with another response cycle (response_cycle.py). With `stream`, bytes are sent when the app
 sends them, after the prelude that API Gateway requires. If AWS's client in this process has an unsupported version, the
-same bytes are sent at the end.
+same bytes are sent when the app has returned.
 
-Without `stream`, the answer has the format of API Gateway's Lambda proxy integration. An answer above Lambda's 6 MB is
-refused with a remedy, and never truncated.
+Without `stream`, the response has the format of API Gateway's Lambda proxy integration. A response above Lambda's 6 MB
+is replaced by an error that says what to do, and never truncated.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ __all__ = ["FEWER_FILES", "DeadlineReached", "StreamingMangum", "too_large_error
 logger = logging.getLogger(__name__)
 
 TEXT_TYPES = ["text/", "application/json", "application/x-ndjson"]
-"""Types that Mangum answers as text. Without NDJSON in this list, clients would receive base64."""
+"""Content types that Mangum sends as text. Without NDJSON in this list, clients would receive base64."""
 
 MARGIN_SECONDS = 2.0
-"""Reserve before the function's time limit to end an answer; at most a quarter of the remaining time."""
+"""Time before the function's time limit to end a response, in seconds; at most a quarter of the remaining time."""
 
 UNLIMITED_SECONDS = 900.0
 
@@ -39,7 +39,7 @@ FEWER_FILES = (
     "Request it in pages (maxFiles, then pageToken), or request fewer files (predicateHints, limitHint). The provider "
     "can enable streaming to remove the limit."
 )
-"""Remedy for answers that list files."""
+"""What a client can do if a response that lists files is too large."""
 
 
 class StreamingMangum(Mangum):
@@ -57,22 +57,22 @@ class StreamingMangum(Mangum):
         stream: bool,
         remedy: str = "Accept compression (Accept-Encoding: gzip), or request smaller pages (maxResults).",
     ) -> None:
-        """Wrap an app; `remedy` tells clients what to do if an answer is too large or too slow."""
+        """Wrap an app; `remedy` tells clients what to do if a response is too large or too slow."""
         super().__init__(app, lifespan="off", text_mime_types=TEXT_TYPES)  # type: ignore[arg-type]
         self.stream = stream
         self._remedy = remedy
         self._runtime = find_runtime() if stream else None
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
-        """Answer one invocation; returns None after streaming, raw bytes with `stream`, or a proxy answer.
+        """Respond to one invocation; returns None after streaming, raw bytes with `stream`, or a proxy response.
 
-        With `stream`, an exception before the first byte is raised: the function fails and the client gets a 5xx.
+        With `stream`, an exception before the first byte is raised: the function fails, and the client gets a 5xx.
         """
         try:
             handler = self.infer(event, context)
         except RuntimeError:
-            # A warm-up or another event without an HTTP request needs no answer.
-            logger.warning("the event is not an HTTP request; its keys: %s", sorted(event))
+            # A warm-up or another event without an HTTP request needs no response.
+            logger.warning("ignored an event that is not an HTTP request, with these keys: %s", sorted(event))
             return None
         opener = self._stream_opener(context) if self.stream else None
         output = Streamed(opener) if opener else Buffered(limit=None if self.stream else BUFFERED_BYTES)
@@ -84,7 +84,7 @@ class StreamingMangum(Mangum):
         except Exception as error:
             if self.stream:
                 raise
-            logger.exception("the app failed")
+            logger.exception("the ASGI app raised an exception")
             is_late = isinstance(error, DeadlineReached)
             return handler(_answer_with(_too_slow_error(self._remedy) if is_late else DeltaicError("")))
         if isinstance(output, Streamed):
@@ -103,7 +103,7 @@ class StreamingMangum(Mangum):
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Return this thread's event loop, which is kept between invocations as in Mangum."""
+    """Return this thread's event loop, which is reused by all invocations, as in Mangum."""
     try:
         return asyncio.get_event_loop()
     except RuntimeError:
@@ -121,22 +121,22 @@ def _available_seconds(context: Any) -> float:
 
 
 def _fits_limit(answer: dict[str, Any]) -> bool:
-    """Return whether the proxy answer, encoded as JSON, is within Lambda's limit."""
+    """Return whether the proxy response, encoded as JSON, is within Lambda's limit of 6 MB."""
     if len(answer["body"]) * 6 < BUFFERED_BYTES // 2:  # no escape is longer than six bytes
         return True
     return len(json.dumps(answer, ensure_ascii=False).encode()) <= BUFFERED_BYTES
 
 
 def too_large_error(remedy: str) -> DeltaicError:
-    """Return the error for a buffered answer above BUFFERED_BYTES; no 5xx, because a retry does not help."""
+    """Return the error for a buffered response above 6 MB: no 5xx, because a retry would not help."""
     return UnsupportedOperation(
-        f"The answer is larger than the 6 MB that this server can send without streaming. {remedy}",
+        f"The response is larger than the 6 MB that this server can send without streaming. {remedy}",
         "deploy with ResponseStreaming=enabled",
     )
 
 
 def _too_slow_error(remedy: str) -> DeltaicError:
-    return UnsupportedOperation(f"The answer was not ready before the time limit of this server. {remedy}")
+    return UnsupportedOperation(f"The response was not ready before the time limit of this server. {remedy}")
 
 
 def _answer_with(error: DeltaicError) -> Any:

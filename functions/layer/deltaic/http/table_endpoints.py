@@ -25,14 +25,14 @@ VERSION_HEADER = "delta-table-version"
 
 
 def get_table_version(request: Request) -> Response:
-    """GET .../version, and the deprecated HEAD of the table: the version in a header, without body."""
+    """GET .../version, and the deprecated HEAD of the table: the version in a header, without a body."""
     number = metadata.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
     request.caller.audit.add(version=number)
     return Response(headers={VERSION_HEADER: str(number)})
 
 
 def get_table_metadata(request: Request) -> Response:
-    """GET .../metadata."""
+    """GET .../metadata: the protocol and metaData lines of a table."""
     answer = metadata.get_metadata(
         sharing(), request.caller, _table(request), MetadataRequest.parse(request.query), partial(_options, request)
     )
@@ -40,14 +40,14 @@ def get_table_metadata(request: Request) -> Response:
 
 
 def query_table(request: Request) -> StreamedResponse:
-    """POST .../query; for a query that is only submitted, the answer is one line."""
+    """POST .../query: the files of the result; for an asynchronous query, one line with its id."""
     options = _options(request)
     query_request = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
     return _stream(request, query.query(sharing(), request.caller, _table(request), query_request, options))
 
 
 def get_query(request: Request) -> StreamedResponse:
-    """POST .../queries/{queryId}."""
+    """POST .../queries/{queryId}: the result of an asynchronous query."""
     # Imported here, because the other endpoints do not need it.
     from deltaic.sharing import submissions
 
@@ -65,7 +65,7 @@ def get_query(request: Request) -> StreamedResponse:
 
 
 def list_table_changes(request: Request) -> StreamedResponse:
-    """GET .../changes."""
+    """GET .../changes: the files of the change data feed."""
     return _stream(
         request,
         changes_query.list_changes(

@@ -1,1 +1,1 @@
-"""Pages for recipients: HTML without scripts, created from plain values."""
+"""HTML pages for recipients, without scripts."""

@@ -1,4 +1,4 @@
-"""HTML documents with a common style, and response headers that forbid everything but showing them."""
+"""HTML documents with a common style sheet, and response headers that allow no scripts, frames or caches."""
 
 import base64
 from collections.abc import Mapping
@@ -48,11 +48,11 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-opener-policy": "same-origin",
     "strict-transport-security": "max-age=31536000",
 }
-"""Headers against external content, scripts, frames and caches, and against sending the page's address to others."""
+"""Headers that forbid external content, scripts, frames and caches, and keep the page's URL out of Referer headers."""
 
 
 def document(title: str, body: str) -> bytes:
-    """Return a complete document; `title` is text, `body` is HTML."""
+    """Return a complete HTML document; `title` is plain text, `body` is HTML."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

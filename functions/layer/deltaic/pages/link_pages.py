@@ -1,4 +1,4 @@
-"""Pages of an invitation link: its purpose, the created profile, and the reasons why it does not work."""
+"""HTML pages of an invitation link: what it offers, the created profile, and why a link does not work."""
 
 import base64
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from deltaic.pages.snippets import Example, snippets
 
 
 class SharedNames(NamedTuple):
-    """The first shares and tables that a recipient may read, for a page."""
+    """Names of the first shares and tables that a recipient may read, for display on a page."""
 
     shares: Sequence[tuple[str, Sequence[str]]]
-    """Names of shares, each with `schema.table` of its first tables."""
+    """Names of shares, each with the names of its first tables as `schema.table`."""
     more: bool
-    """Whether the recipient may read more than this."""
+    """Whether the recipient may read more shares or tables than these."""
 
 
 def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime) -> bytes:
-    """Return the page that a link opens; opening it does not use up the link."""
+    """Return the page that a link opens, which describes the shared data; opening it does not use up the link."""
     return document(
         f"Data shared with {recipient}",
         f"<h1>Data shared with {escape(recipient)}</h1>\n"
@@ -36,7 +36,7 @@ def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime
 
 
 def activated(contact: str, names: SharedNames, example: Example, profile: str, token_ends: datetime) -> bytes:
-    """Return the page with the profile to download and instructions to use it."""
+    """Return the page with the profile to download and code that reads the data with it."""
     data = base64.b64encode(profile.encode()).decode()
     instructions = (
         "".join(
@@ -65,7 +65,7 @@ def activated(contact: str, names: SharedNames, example: Example, profile: str, 
 
 
 def inactive_link(contact: str) -> bytes:
-    """Return the page of a used, cancelled, expired or unknown link."""
+    """Return the page for a link that is used, cancelled, expired or unknown."""
     return document(
         "This link no longer works",
         "<h1>This link no longer works</h1>\n"
@@ -76,7 +76,7 @@ def inactive_link(contact: str) -> bytes:
 
 
 def too_many_profiles(contact: str) -> bytes:
-    """Return the page for a recipient with the maximum number of valid tokens; the link stays open."""
+    """Return the page for a recipient with the maximum number of valid tokens; the link stays valid."""
     return document(
         "You have two profiles already",
         "<h1>You have two profiles already</h1>\n"
@@ -86,7 +86,7 @@ def too_many_profiles(contact: str) -> bytes:
 
 
 def wrong_network(contact: str) -> bytes:
-    """Return the page for a network address that the recipient may not use; the link stays open."""
+    """Return the page for a request from an IP address that the recipient may not use; the link stays valid."""
     return document(
         "This link does not work in this network",
         "<h1>This link does not work in this network</h1>\n"

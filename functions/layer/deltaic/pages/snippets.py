@@ -1,6 +1,6 @@
-"""Code with which a recipient reads a shared table, for each client.
+"""Code snippets that a recipient can use to read a shared table, one for each client.
 
-Names come from the provider and are not trusted: each is quoted for its language, so that it cannot contain code.
+Names come from the provider and are not trusted: each is quoted for its language, so that it cannot inject code.
 """
 
 import shlex
@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 
 class Snippet(NamedTuple):
-    """Code for one client."""
+    """Code or instructions that read a shared table with one client."""
 
     client: str
     text: str
@@ -18,7 +18,7 @@ class Snippet(NamedTuple):
 
 
 class Example(NamedTuple):
-    """The table that snippets read, with empty names if none is shared, and the profile."""
+    """Table and profile that the snippets use; the names are empty if no table is shared."""
 
     endpoint: str
     profile: str
@@ -27,7 +27,7 @@ class Example(NamedTuple):
     schema: str
     table: str
     is_directory: bool = False
-    """Whether the recipient may read the table's folder."""
+    """Whether the recipient may get credentials that read the table's folder."""
 
     explore: str = ""
     """URL of the explore page; empty if the stack has none."""
@@ -38,7 +38,7 @@ _TOKEN_NOTE: Final = "The bearer token is in the profile, as bearerToken."  # no
 
 
 def snippets(example: Example) -> Sequence[Snippet]:
-    """Return the snippet of each client for a table."""
+    """Return a snippet for each client that reads the example's table."""
     url = f"{example.profile}#{example.share}.{example.schema}.{example.table}"
     dotted = f"{example.share}.{example.schema}.{example.table}"
     python, sql = _python_literal, _sql_literal
@@ -119,7 +119,7 @@ def _polars(example: Example) -> Snippet:
 
 
 def _python_literal(text: str) -> str:
-    """Return a text as a literal of Python and R, with invisible and text direction characters escaped."""
+    """Return a string as a literal of Python and R, with invisible and text direction characters escaped."""
     return '"' + "".join(_escape_character(character) for character in text) + '"'
 
 
@@ -134,7 +134,7 @@ def _sql_literal(text: str) -> str:
 
 
 def _snowflake_literal(text: str) -> str:
-    """Return a text as a literal of Snowflake's SQL, where a backslash escapes, unlike in standard SQL."""
+    """Return a string literal for Snowflake, where a backslash is an escape character, unlike in standard SQL."""
     return _sql_literal(text.replace("\\", "\\\\"))
 
 
