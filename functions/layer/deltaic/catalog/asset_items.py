@@ -1,6 +1,6 @@
-"""Frozen items of shared assets other than tables: volumes, skills, models and their versions.
+"""Stored items of the shared assets that are not tables: volumes, skills, models and model versions.
 
-All except the model itself are folders whose files are all shared.
+Volumes, skills and model versions are folders, of which every file is shared. A model only groups its versions.
 """
 
 from datetime import datetime
@@ -27,25 +27,25 @@ class Folder(Asset, frozen=True, kw_only=True):
 
     location: str
     access_modes: tuple[AccessMode, ...] = ("url", "dir")
-    """url: the server lists and signs files; dir: credentials for the folder."""
+    """url: the server lists the files and signs a URL for each; dir: recipients get credentials for the folder."""
 
     storage: str = ""
     """Name of the storage of the location; empty: AWS S3, read with the function's role."""
 
     @property
     def name_in_schema(self) -> str:
-        """The name below the schema, with a version's number, as in request logs."""
+        """Name without share and schema, with a model version's number, as request logs contain it."""
         return self.title.rpartition(".")[2]
 
 
 class Volume(Folder, frozen=True, kw_only=True):
-    """A folder of any files."""
+    """A folder with files of any type."""
 
     kind = "volume"
 
 
 class Skill(Folder, frozen=True, kw_only=True):
-    """A folder that an agent loads; its attributes are copied from its SKILL.md."""
+    """A folder with instructions for AI agents; its attributes are copied from its SKILL.md (agentskills.io)."""
 
     kind = "skill"
 
@@ -53,7 +53,7 @@ class Skill(Folder, frozen=True, kw_only=True):
     license: str = ""
     compatibility: str = ""
     allowed_tools: str = ""
-    """Names, separated by spaces."""
+    """Names of the tools that the skill may use, separated by spaces."""
 
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -65,26 +65,26 @@ class Model(Asset, frozen=True, kw_only=True):
 
 
 class ModelVersion(Folder, frozen=True, kw_only=True):
-    """The files of one version of the model `name`, which is ready to use."""
+    """One version of the model `name`: a folder with all files that are necessary to use it."""
 
     kind = "model"
 
     version: int
     source: str = ""
-    """Origin of the files, for information."""
+    """Where the files come from, only shown to recipients."""
 
     run_id: str = ""
 
     @property
     def key(self) -> str:
-        """The position in the listing of the model's versions."""
+        """Sort key in the list of the model's versions."""
         return f"{self.version:019d}"
 
     @property
     def title(self) -> str:
-        """The full name with the version."""
+        """Full name and version, `share.schema.model version`."""
         return f"{self.share}.{self.schema_name}.{self.name} {self.version}"
 
 
 FOLDERS: Final[tuple[type[Volume | Skill], ...]] = (Volume, Skill)
-"""The kinds of assets that are folders without versions."""
+"""Types of assets that are folders without versions."""

@@ -1,4 +1,4 @@
-"""Convert plain values to DynamoDB's attribute form and back; cheaper to import than boto3's serializer."""
+"""Convert Python values to DynamoDB attribute values and back; faster to import than boto3's serializer."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,9 +8,10 @@ from deltaic.errors import InvalidParameter
 
 
 def marshal(value: Any) -> dict[str, Any]:
-    """Return one value in attribute form: str, bool, int, datetime (epoch seconds), lists and mappings of these.
+    """Convert a Python value to a DynamoDB attribute value, such as {"S": "orders"}.
 
-    Raises InvalidParameter for text with lone surrogates.
+    Accepts str, bool, int, datetime (stored in epoch seconds), and lists and mappings of these. Raises
+    InvalidParameter for a string with lone surrogates.
     """
     match value:
         case str():
@@ -34,12 +35,12 @@ def marshal(value: Any) -> dict[str, Any]:
 
 
 def marshal_item(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item in attribute form; None means that the attribute is absent."""
+    """Convert an item to DynamoDB attribute values, and omit attributes whose value is None."""
     return {name: marshal(value) for name, value in values.items() if value is not None}
 
 
 def unmarshal(attribute: Mapping[str, Any]) -> Any:
-    """Return the plain value of one attribute; every number in the tables is an integer."""
+    """Convert a DynamoDB attribute value to a Python value; all numbers are read as integers."""
     ((kind, value),) = attribute.items()
     match kind:
         case "N":
@@ -53,5 +54,5 @@ def unmarshal(attribute: Mapping[str, Any]) -> Any:
 
 
 def unmarshal_item(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item as plain values."""
+    """Convert a DynamoDB item to Python values."""
     return {name: unmarshal(attribute) for name, attribute in item.items()}

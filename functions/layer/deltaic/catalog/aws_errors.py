@@ -1,4 +1,4 @@
-"""Translate errors of botocore into the errors of the product."""
+"""Translate botocore exceptions into the exceptions of `deltaic.errors`."""
 
 from typing import Any, Final
 
@@ -25,21 +25,21 @@ _SERVER_ERROR: Final = 500
 
 
 class ConditionFailed(Exception):
-    """The condition of one write, number `index`, failed, so nothing was written."""
+    """The condition of write number `index` of a transaction failed, so nothing was written."""
 
     def __init__(self, index: int, item: dict[str, Any] | None) -> None:
         super().__init__(f"the condition of write {index} failed")
         self.index = index
         self.item = item
-        """The stored item, if the write requested it."""
+        """The stored item that did not match the condition, if the write requested it."""
 
 
 class Contended(Exception):
-    """Another transaction changed the same item at the same time: try again."""
+    """Another DynamoDB transaction changed the same item at the same time: try again."""
 
 
 def to_operator_error(error: Exception) -> Exception:
-    """Return the error for operators of a botocore exception; return other exceptions unchanged."""
+    """Translate a botocore exception into an error for operators; return other exceptions unchanged."""
     # Imported here, to keep the import away from code without botocore. If botocore raised, it is loaded already.
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
@@ -70,10 +70,10 @@ def to_operator_error(error: Exception) -> Exception:
 
 
 def to_recipient_error(error: Exception) -> Exception:
-    """Return the error for recipients of an AWS exception, without its cause.
+    """Translate a botocore exception into an error for recipients, which does not show the cause.
 
     A missing table, a role without rights or an invalid request is a problem of the server, which a recipient cannot
-    fix. Its operator finds the cause in the log. Callers repeat contended transactions, so `Contended` is returned.
+    fix. Its operator finds the cause in the log. `Contended` of a transaction is kept, because callers try again.
     """
     translated = to_operator_error(error)
     if isinstance(translated, Contended) and getattr(error, "operation_name", "") == "TransactWriteItems":

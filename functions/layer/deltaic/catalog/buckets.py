@@ -1,4 +1,4 @@
-"""Look up the stack's buckets and the buckets of access points."""
+"""Find out which S3 buckets belong to the stack, and which bucket an S3 access point belongs to."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from deltaic.storage.locations import AccessPoint, Location, access_point
 
 
 class Buckets(NamedTuple):
-    """Look-ups of facts about buckets; the defaults find none."""
+    """Functions that look up S3 buckets; by default they know no bucket."""
 
     stack_buckets: Callable[[], Collection[str]] = tuple
     """Return the names of the stack's buckets, which cannot be shared."""
@@ -21,5 +21,5 @@ class Buckets(NamedTuple):
         return location if point is None else Location(self.bucket_of(point) or location.bucket, location.prefix)
 
     def is_unknown(self, location: Location) -> bool:
-        """Return whether the bucket of a location's access point or alias is unknown."""
+        """Return whether a location names an access point or alias whose bucket is unknown."""
         return location.bucket.endswith("-s3alias") or access_point(self.resolve(location).bucket) is not None

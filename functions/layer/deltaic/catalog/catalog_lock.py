@@ -1,4 +1,4 @@
-"""Lock of a catalog while commands apply files: a lease that every write checks."""
+"""Lock on a catalog while a command applies declaration files: a lease that every transaction checks."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,15 +13,15 @@ from deltaic.catalog.writes import check
 from deltaic.errors import Conflict
 
 _TTL: Final = timedelta(minutes=2)
-"""Longer than one step takes. After a crash of its holder, the lock is free after this time."""
+"""Time until an unrenewed lock expires, for example after a crash. Longer than one step of a command takes."""
 
 
 class LockLost(Conflict):
-    """Another process has taken the lock: nothing more is written."""
+    """Another process has taken the lock, so this process cannot write any more."""
 
 
 class LockedDynamo(Dynamo):
-    """DynamoDB for the holder of a lock; every transaction checks the lock."""
+    """DynamoDB client for the holder of the catalog lock; every transaction checks the lock."""
 
     def __init__(self, dynamo: Dynamo, table: str, leases: Leases, holder: str) -> None:
         super().__init__(lambda: dynamo.client)
@@ -30,7 +30,7 @@ class LockedDynamo(Dynamo):
         self._lock_check = check(table, self._leases.key(CATALOG), {"holder": holder})
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
-        """Write all or nothing, and nothing without the lock; raises ConditionFailed, LockLost."""
+        """Write everything or nothing; raises ConditionFailed, or LockLost if this process lost the lock."""
         try:
             super().transact([self._lock_check, *writes])
         except ConditionFailed as failed:
@@ -39,7 +39,7 @@ class LockedDynamo(Dynamo):
             raise ConditionFailed(failed.index - 1, failed.item) from None
 
     def prolong(self) -> None:
-        """Renew the lock for its full time; raises LockLost."""
+        """Extend the lock to two minutes from now; raises LockLost."""
         try:
             self._leases.renew(CATALOG, self._holder, _TTL)
         except Conflict as lost:
@@ -48,9 +48,9 @@ class LockedDynamo(Dynamo):
 
 @contextmanager
 def locked(dynamo: Dynamo, table: str, holder: str, clock: Callable[[], float] = time.time) -> Iterator[LockedDynamo]:
-    """Hold the lock of a catalog; raises Conflict, which names the other holder.
+    """Hold the catalog lock during a `with` block; raises Conflict, which names the other holder.
 
-    `holder` must be unique to one run. If a holder crashes, its lock is free after two minutes.
+    `holder` must be unique to one run of a command. If the holder crashes, its lock expires after two minutes.
     """
     leases = Leases(table, dynamo, clock)
     leases.acquire(CATALOG, holder, _TTL)

@@ -1,4 +1,4 @@
-"""Connection to DynamoDB with one lazy client, bounded retries and translated errors."""
+"""DynamoDB client that connects at first use, limits retries and translates errors."""
 
 import json
 import random
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 BATCH_KEYS: Final = 100  # the limit of BatchGetItem
 FIRST_PAGE: Final = 200
-"""Items in the first request of a listing without a limit. Later requests read 1 MB each."""
+"""Items that the first request of an unlimited listing reads. Later requests read 1 MB each."""
 
 SCAN_PAGE: Final = 2000
-"""Items per request of a scan. DynamoDB Local needs longer than the client's timeout to read a full 1 MB."""
+"""Items that one Scan request reads, because DynamoDB Local reads 1 MB more slowly than the client's timeout allows."""
 
 _READ_ATTEMPTS: Final = 8
 _WRITE_ATTEMPTS: Final = 16  # enough for sixteen writers of one item, because one of them succeeds in each attempt
@@ -33,19 +33,19 @@ _INCOMPLETE: Final = "the catalog returned an incomplete response: try again lat
 _Answer = TypeVar("_Answer")
 
 Attributes = dict[str, Any]
-"""One item as plain values, including its key."""
+"""One item as Python values, including its key."""
 
 
 def connect() -> "DynamoDBClient":
-    """Return a client for the environment's AWS account, with timeouts for a function's request."""
+    """Return a botocore client for the environment's AWS account, with short timeouts for Lambda functions."""
     client: DynamoDBClient = botocore_client("dynamodb")
     return client
 
 
 def botocore_client(service: str) -> Any:
-    """Return botocore's client of a service, for the AWS account of the environment.
+    """Return a botocore client of an AWS service, for the AWS account of the environment.
 
-    It imports botocore instead of boto3, and only here, to keep the authorizer's cold start short.
+    Imports botocore instead of boto3, and only when called, to keep the authorizer's cold start short.
     """
     import botocore.session
 
@@ -57,11 +57,11 @@ def botocore_client(service: str) -> Any:
 
 
 class Dynamo:
-    """DynamoDB for the catalog; safe to share between threads, connected at first use.
+    """DynamoDB client for the catalog; connects at first use, and threads can share it.
 
-    Every method raises only errors of the product: TooManyRequests for throttling, Unavailable for a failed
-    connection, PermissionDenied for a refusal by AWS, NotFound for a missing table. `ConditionFailed` stays inside the
-    catalog. `translate` converts errors of AWS; by default, their messages are for operators.
+    Every method raises only errors of `deltaic.errors`: TooManyRequests for throttling, Unavailable for a failed
+    connection, PermissionDenied if AWS denies access, NotFound for a missing table. Only code of the catalog handles
+    `ConditionFailed`. `translate` converts exceptions of botocore; by default, their messages are for operators.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Dynamo:
 
     @property
     def client(self) -> "DynamoDBClient":
-        """The client of botocore or a compatible one, created at first use."""
+        """The botocore client or a compatible one, created at first use."""
         if self._client is None:
             with self._lock:
                 if self._client is None:
@@ -88,11 +88,11 @@ class Dynamo:
         return self._client
 
     def for_recipients(self) -> "Dynamo":
-        """Return the same connection with error messages for recipients, which hide details of the server."""
+        """Return a `Dynamo` with the same client, whose error messages hide details of the server."""
         return Dynamo(lambda: self.client, to_recipient_error)
 
     def get(self, table: str, key: Key) -> Attributes | None:
-        """Return one item by a strongly consistent read, or None."""
+        """Return one item, or None if it does not exist, with a strongly consistent read."""
         client = self.client
         answer = self._call(
             lambda: client.get_item(TableName=table, Key=_key(key), ConsistentRead=True),
@@ -101,9 +101,9 @@ class Dynamo:
         return None if item is None else unmarshal_item(item)
 
     def batch_get(self, table: str, keys: Sequence[Key]) -> dict[Key, Attributes]:
-        """Return the existing items by strongly consistent reads, 100 per request.
+        """Return the items with these keys that exist, with strongly consistent reads of 100 items.
 
-        Requests unprocessed keys again with growing pauses; raises TooManyRequests after the last attempt.
+        Requests keys that DynamoDB did not process again, after growing pauses; raises TooManyRequests in the end.
         """
         items_by_key: dict[Key, Attributes] = {}
         remaining = list(dict.fromkeys(keys))
@@ -136,11 +136,10 @@ class Dynamo:
         page_size: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Attributes]:
-        """Yield at most `limit` items of a key range, in byte order.
+        """Yield at most `limit` items of a key range, in the byte order of their sort keys.
 
-        Each request reads at most `page_size` items, and is sent when the caller takes its first item. DynamoDB ends a
-        page at 1 MB or at the limit, and its last page can be empty. Callers need not care: to find out whether more
-        items exist, request one item more.
+        Each request reads at most `page_size` items, and is sent when the caller needs its first item. To find out
+        whether more than n items exist, set `limit` to n + 1.
         """
         request = {
             "TableName": table,
@@ -165,9 +164,9 @@ class Dynamo:
             request["ExclusiveStartKey"] = position
 
     def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
-        """Yield the items of a kind in no order; DynamoDB reads the whole table.
+        """Yield the items whose keys have these prefixes, in no order; DynamoDB reads the whole table.
 
-        Only operators may scan. For thousands of recipients, it needs fewer requests than one listing for each.
+        Only operators may scan. For thousands of recipients, a scan needs fewer requests than one Query for each.
         """
         attribute = prefix.attribute and f" AND attribute_exists({prefix.attribute})"
         request = {
@@ -190,9 +189,9 @@ class Dynamo:
         return [unmarshal_item(item) for item in _required(answer, "Items")], answer.get("LastEvaluatedKey")
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
-        """Write all or nothing; raises ConditionFailed for the first condition that fails.
+        """Write everything or nothing; raises ConditionFailed for the first condition that fails.
 
-        After a collision with another transaction it tries again, with growing, random pauses. botocore sends the same
+        After a conflict with another transaction, tries again after growing, random pauses. botocore sends the same
         idempotency token when it repeats a request, so a lost response does not look like a failed condition.
         """
         client = self.client
@@ -207,7 +206,7 @@ class Dynamo:
         raise Conflict("other processes keep changing the same part of the catalog: try again later")
 
     def update(self, write: Mapping[str, Any]) -> None:
-        """Send one write of `writes.update`; raises ConditionFailed, and Unavailable after a concurrent change."""
+        """Send one write from `writes.update`; raises ConditionFailed, or Unavailable after a concurrent change."""
         client = self.client
         try:
             self._call(lambda: client.update_item(**write["Update"]))
@@ -222,7 +221,7 @@ class Dynamo:
 
 
 def _check_complete(http_response: Any, **_: Any) -> None:
-    """Refuse an incomplete response, which botocore would parse as a missing item."""
+    """Raise Unavailable for an incomplete response, which botocore would parse as a missing item."""
     content = http_response.content
     if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return
@@ -247,7 +246,7 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 def pauses(attempts: int, longest: float = _LONGEST_PAUSE_SECONDS) -> Iterator[float]:
-    """Yield the pause in seconds after each attempt."""
+    """Yield the random pause in seconds after each of `attempts` attempts."""
     # Full jitter: a random pause below a bound that doubles, so that concurrent writers spread.
     for attempt in range(attempts):
         yield random.uniform(0, min(longest, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

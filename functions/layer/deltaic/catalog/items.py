@@ -1,4 +1,4 @@
-"""Frozen items of the catalog: shares, schemas, tables, recipients, grants, storages and sign-in methods."""
+"""Stored items of the catalog: shares, schemas, tables, recipients, grants, storages and sign-in methods."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,24 +14,24 @@ TableFormat = Literal["delta", "iceberg"]
 
 
 def now() -> datetime:
-    """Return the current time in whole seconds, as the tables store it."""
+    """Return the current time in whole seconds, the precision of times in the DynamoDB tables."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 class Item(msgspec.Struct, frozen=True):
-    """Base of all items: conversion from and to stored attributes.
+    """Base class of all items: converts from and to the attributes that DynamoDB stores.
 
-    Items check no values, because every value is checked before it is stored.
+    Items do not validate their values, because every value is validated before it is stored.
     """
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Self:
-        """Return a stored item; ignores unknown attributes, such as those of later releases."""
+        """Convert stored attributes to an item; ignores unknown attributes, such as those of later releases."""
         fields = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
         return cls(**{fields[name]: _to_field(name, value) for name, value in attributes.items() if name in fields})
 
     def attributes(self) -> dict[str, Any]:
-        """Return the attributes that are stored."""
+        """Return the attributes that DynamoDB stores for this item."""
         fields = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
         return {name: getattr(self, field) for name, field in fields}
 
@@ -43,13 +43,13 @@ def _to_field(name: str, value: Any) -> Any:
 
 
 class NamedItem(Item, frozen=True, kw_only=True):
-    """An item that recipients can list by name."""
+    """Base class of items that are listed by name."""
 
     name: str
 
     @property
     def key(self) -> str:
-        """The position in a listing of this kind: pass it as `after`."""
+        """Sort key in listings; pass it as `after` to continue a listing behind this item."""
         return names.key(self.name)
 
 
@@ -69,13 +69,13 @@ class Schema(NamedItem, frozen=True, kw_only=True):
     share: str
     share_id: str
     comment: str = ""
-    """A note for the provider, because the protocol does not show comments of schemas."""
+    """Comment that only the provider sees, because the protocol has none for schemas."""
 
     created_at: datetime
 
 
 class SchemaEntry(NamedItem, frozen=True, kw_only=True):
-    """An entry of a schema."""
+    """Base class of the entries of a schema: tables, views, volumes, skills and models."""
 
     kind: ClassVar[str]
 
@@ -91,7 +91,7 @@ class SchemaEntry(NamedItem, frozen=True, kw_only=True):
 
     @property
     def key_in_share(self) -> str:
-        """The position in the listing of all schemas of a share: pass it as `after`."""
+        """Sort key in the listing of a whole share; pass it as `after` to continue behind this entry."""
         return f"{names.key(self.schema_name)}/{self.key}"
 
 
@@ -113,16 +113,16 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
     """Name of the storage of the location; empty: AWS S3, read with the function's role."""
 
     checkpoint: bool = False
-    """Whether a function of the stack writes checkpoints into the table's log, for writers that write none."""
+    """Whether a function of the stack writes checkpoints into the table's log, because its writers do not."""
 
     partition_filter: str = ""
-    """SQL over partition columns that selects the shared rows (deltaic.partition_filters); empty: all."""
+    """SQL condition on partition columns that selects the shared rows (deltaic.partition_filters); empty: all."""
 
     hidden_columns: tuple[str, ...] = ()
     """Partition columns that recipients do not see."""
 
     view_properties: tuple[str, ...] | None = None
-    """The recipient properties that the rows of a view depend on; None for a table that is not a view."""
+    """Names of the recipient properties that the rows of a view depend on; None: the table is not a view."""
 
     iceberg: IcebergAccess = ""
     """How Iceberg clients read files: with credentials for the folder ("vended"), or with a signature for each request
@@ -132,10 +132,10 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
     """Format of the table. An Iceberg table is unfiltered, and only Iceberg clients can read it."""
 
     metadata_location: str = ""
-    """Metadata file of an Iceberg table, or its Glue entry (`glue://database/table`); empty: its version hint."""
+    """Metadata file of an Iceberg table, or `glue://database/table`; empty: the file that its version hint names."""
 
     followed: bool = False
-    """Whether the entry comes from a followed source, whose checks can hide it (deltaic.catalog.admin.follow_admin)."""
+    """Whether a check of a followed source added the table, and may hide it (deltaic.catalog.admin.follow_admin)."""
 
     unlisted: str = ""
     """Why the table is hidden from recipients; empty: it is listed."""
@@ -144,33 +144,33 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """True if a filter or hidden columns apply to every recipient, and for views."""
+        """Whether recipients see only a part of the table: it has a filter or hidden columns, or is a view."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
 
 
 class Restrictions(Item, frozen=True, kw_only=True):
-    """Limits on the requests of a recipient, whatever its grants; by default: none.
+    """Limits on all requests of a recipient, for every share; by default there are none.
 
-    They are stored twice: with the recipient's name, for administrators, and with its id, for endpoints.
+    They are stored twice: under the recipient's name for administrators, and under its id for the API functions.
     """
 
     addresses: tuple[str, ...] = ()
     """Networks (CIDR) from which requests are allowed; empty: all."""
 
     requests_per_minute: int = 0
-    """0: no limit other than that of the stage."""
+    """0: only the limit of the API Gateway stage applies."""
 
     bytes_per_day: int = 0
-    """Bytes of files for which URLs are signed; 0: no limit."""
+    """Total size of the files for which URLs are signed in a day (UTC); 0: no limit."""
 
     ends_at: datetime | None = None
-    """Time from which every request is refused; None: no end."""
+    """Time from which every request is rejected; None: never."""
 
     cut_off_at: datetime | None = None
-    """Time since which every request is refused, until an operator restores the recipient; None: not cut off."""
+    """Time since which every request is rejected, until an operator restores the recipient; None: not cut off."""
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether every request of the recipient is refused."""
+        """Return whether every request of the recipient is rejected, because it has expired or is cut off."""
         return self.cut_off_at is not None or (self.ends_at is not None and self.ends_at <= now)
 
 
@@ -185,50 +185,50 @@ class Recipient(Restrictions, frozen=True, kw_only=True):
 
 
 class Grant(Item, frozen=True, kw_only=True):
-    """A grant, which allows a recipient to read a share."""
+    """A grant of a share to a recipient, which may then read the share."""
 
     recipient: str
     recipient_id: str
     share: str
     share_id: str
     partition_filter: str = ""
-    """A filter that applies in addition to each table's filter; empty: none."""
+    """Filter on the rows of every table, in addition to the table's own filter; empty: none."""
 
     created_at: datetime
     ends_at: datetime | None = None
-    """Time from which the grant has no effect; None: no end."""
+    """Time when the grant expires; None: never."""
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether the grant has no effect any more."""
+        """Return whether the grant has expired."""
         return self.ends_at is not None and self.ends_at <= now
 
 
 class View(Item, frozen=True, kw_only=True):
-    """Definition of a view, and the result of its last refresh."""
+    """Definition of a view of the catalog, and the result of its last refresh."""
 
     share: str
     schema_name: str
     name: str
     table_id: str
     source: str
-    """`share.schema.table`, which the SQL calls `source`."""
+    """Full name `share.schema.table` of the table that the view reads; its name in the SQL is `source`."""
 
     sql: str
     key: tuple[str, ...] = ()
-    """Columns that identify a row within one recipient's rows; empty: all columns."""
+    """Columns that identify a row among the rows of one recipient; empty: all columns."""
 
     refresh: str = ""
-    """Schedule in the syntax of EventBridge Scheduler; empty: only on request, and after changes of rights."""
+    """Schedule in EventBridge Scheduler syntax; empty: only on request, and after changes of grants or properties."""
 
     max_staleness: int = 0
-    """Seconds after the last refresh when the next one is due, whatever the schedule; 0: never."""
+    """Seconds after the last refresh at which another one is due even without a schedule; 0: never."""
 
     requested_at: datetime | None = None
-    """Time since which a refresh is requested; None: not requested."""
+    """Time of the latest request for a refresh; None: no refresh is requested."""
 
     refreshed_at: datetime | None = None
     last_refresh: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Result of the last refresh, as `deltaic view show` prints it."""
+    """Result of the last refresh, which `deltaic view show` prints."""
 
     created_at: datetime
 
@@ -239,54 +239,54 @@ class View(Item, frozen=True, kw_only=True):
 
 
 class ViewPartition(Item, frozen=True, kw_only=True):
-    """Rows of a view for all recipients with the same properties."""
+    """Partition of a view: the rows for all recipients with the same properties."""
 
     table_id: str
     audience: str = msgspec.field(name="policy")
-    """Name of these properties (deltaic.partition_filters.audiences), stored as `policy`."""
+    """Name derived from these properties (deltaic.partition_filters.audiences), stored as `policy`."""
 
     since_version: int
     values: dict[str, Any]
-    """The properties, each a text or a list of texts."""
+    """The properties, each a string or a list of strings."""
 
     created_at: datetime
 
 
 class Storage(Item, frozen=True, kw_only=True):
-    """Object store of tables other than AWS S3 with the function's role."""
+    """Storage: an object store that is not AWS S3, or that is read with another role than the function's."""
 
     name: str
     endpoint: str = ""
-    """Address for the server; empty: AWS S3."""
+    """URL that the server uses; empty: AWS S3."""
 
     public_endpoint: str = ""
-    """Address for recipients, used in signed URLs; empty: `endpoint`."""
+    """URL that recipients use, in signed URLs; empty: `endpoint`."""
 
     region: str = "us-east-1"
     path_style: bool = False
     role_arn: str = ""
-    """Role to assume for reading and signing; empty: the stack's role."""
+    """ARN of the IAM role to assume for reading and signing; empty: the function's role."""
 
     secret: str = ""
-    """Name in Secrets Manager of the access keys, `{"accessKeyId", "secretAccessKey"}`; empty: a role is used."""
+    """Name of the Secrets Manager secret with `accessKeyId` and `secretAccessKey`; empty: a role is used."""
 
     created_at: datetime
 
 
 class Invitation(Item, frozen=True, kw_only=True):
-    """Link with which a recipient creates its own token, once, without its secret."""
+    """Activation link that a recipient can use once to create its token; the link's secret is not stored."""
 
     id: str
     recipient_id: str
     recipient: str
     endpoint: str
-    """Endpoint for the recipient's profile."""
+    """URL of the server, for the recipient's profile file."""
 
     token_seconds: int
-    """Lifetime of the token."""
+    """Lifetime of the token that the link creates."""
 
     overlap_seconds: int | None = None
-    """How long the recipient's other tokens work after that; None: until they expire."""
+    """Seconds for which the recipient's other tokens stay valid after the link is used; None: until they expire."""
 
     comment: str = ""
     created_at: datetime
@@ -307,7 +307,7 @@ class Invitation(Item, frozen=True, kw_only=True):
 
 
 class Policy(Item, frozen=True, kw_only=True):
-    """Policy that accepts JWTs of an issuer, audience and subject as a recipient's."""
+    """Federation policy: JWTs with this issuer, audience and subject authenticate the recipient."""
 
     id: str
     recipient_id: str
@@ -321,7 +321,7 @@ class Policy(Item, frozen=True, kw_only=True):
 
 
 class OAuthClient(Item, frozen=True, kw_only=True):
-    """Program of a recipient that gets tokens from the server, without its secret."""
+    """OAuth client of a recipient, which gets tokens from the server; its secret is not in this item."""
 
     id: str
     recipient_id: str
@@ -331,7 +331,7 @@ class OAuthClient(Item, frozen=True, kw_only=True):
 
 
 class Token(Item, frozen=True, kw_only=True):
-    """A bearer token without its secret, which is not stored."""
+    """A bearer token; its secret is not stored."""
 
     id: str
     recipient_id: str
@@ -341,10 +341,10 @@ class Token(Item, frozen=True, kw_only=True):
     revoked: bool = False
     comment: str = ""
     salt: str = ""
-    """Salt that derives the token's secret from its link's secret; removed at the first use of the token."""
+    """Salt to derive the token's secret from its link's secret; removed when the token is first used."""
 
     def state(self, now: datetime | None = None) -> Literal["live", "expired", "revoked"]:
-        """Return the state of the token at `now`, for an authorizer without a cache."""
+        """Return the state of the token at `now`; authorizers with a cache may see it up to a minute later."""
         if self.revoked:
             return "revoked"
         return "live" if self.expires_at > (now or datetime.now(UTC)) else "expired"

@@ -1,6 +1,7 @@
-"""Keys of items: one key range for every listing, one key for every look-up.
+"""Build DynamoDB keys for single items, and key ranges for listings.
 
-Names cannot contain '/' or control characters. So '/' separates, and U+0000 sorts before any continuation of a name.
+Names contain neither '/' nor control characters. So '/' separates the parts of a key, and a name followed by U+0000
+sorts directly after the name, before every longer name that begins with it.
 """
 
 from hashlib import sha256
@@ -15,14 +16,14 @@ _DIGEST_CHARACTERS: Final = 64
 
 
 class Key(NamedTuple):
-    """The full primary key of one item."""
+    """Primary key of one item: partition key and sort key."""
 
     pk: str
     sk: str
 
 
 class KeyRange(NamedTuple):
-    """A part of one partition: sort keys from `low` to `high`, both inclusive."""
+    """Range of items with the same partition key: sort keys from `low` to `high`, both inclusive."""
 
     pk: str
     low: str
@@ -30,12 +31,12 @@ class KeyRange(NamedTuple):
 
 
 class KeyPrefix(NamedTuple):
-    """Items of a kind in all partitions, by prefixes of both parts of their keys."""
+    """Prefixes of partition key and sort key that select items in a scan of the whole table."""
 
     pk: str
     sk: str
     attribute: str = ""
-    """An attribute that the items must have; empty: none."""
+    """Attribute that the items must have; empty: none."""
 
 
 TOKEN_ENTRIES: Final = KeyPrefix("recipient/", "token/")
@@ -44,14 +45,14 @@ ENDING_GRANTS: Final = KeyPrefix("recipient/", "grant/", "ends_at")
 
 
 OVERLAPS: Final = Key("overlaps", "overlaps")
-"""Key of the revision of all filtered tables and unfiltered folders."""
+"""Key of the counter that every change of a filtered table or an unfiltered folder increments."""
 
 
 def segment(name: str) -> str:
-    """Return the form of a name in keys: lower case, at most `SEGMENT_BYTES` bytes.
+    """Convert a name to its form in keys: lower case, at most `SEGMENT_BYTES` bytes.
 
-    A longer name keeps its first bytes, for the order. A space, which no name contains, and the digest of the full
-    name follow. Any string is accepted, because a recipient's invalid name must look like an unknown one.
+    A name that is too long is truncated to preserve the sort order. A space, which no name contains, and the SHA-256
+    of the full name follow. Accepts invalid names, because recipients get the same error for them as for unknown ones.
     """
     key = names.key(name)
     encoded = key.encode("utf-8", "surrogatepass")
@@ -75,42 +76,42 @@ def schema(share_name: str, name: str) -> Key:
 
 
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Return the key of a table, volume, skill, model or definition of a view."""
+    """Return the key of a table, volume or skill, of a model, or of a view's definition."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
 def model_version(share_name: str, model_id: str, version: int) -> Key:
-    """Return the key of a version of a model."""
+    """Return the key of one version of a model."""
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
 
 
 def share_entry(kind: str, share_name: str, name: str) -> Key:
-    """Return the key of a share's follow (by schema) or grant (by recipient id)."""
+    """Return the key of a schema's followed source, or of a grant in the list of its share (by recipient id)."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
 
 
 def recipient_entry(kind: str, identifier: str, name: str) -> Key:
-    """Return the key of a recipient's token, policy, client (by slot) or grant (by share)."""
+    """Return the key of a token, policy, client (by slot) or grant (by share) in its recipient's list."""
     return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
 
 
 def limit_counter(kind: str, identifier: str, window: int) -> Key:
-    """Return the key of the `requests` of a minute or `bytes` of a day since 1970."""
+    """Return the key of a recipient's counter of `requests` (minute since 1970) or `bytes` (day since 1970)."""
     return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Return the key of a view's partition, apart from entries, which jobs must not delete."""
+    """Return the key of a view's partition, outside the entries of the share, which jobs must not delete."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
 def recipient_id(identifier: str) -> Key:
-    """Return the key of the copy of a recipient that endpoints read."""
+    """Return the key of the copy of a recipient's limits and properties that the API functions read."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
 
 
 def share_overlaps(share_name: str) -> Key:
-    """Return the key of a share's counts of new tables and new filters of grants."""
+    """Return the key of a share's counters of added tables and of added grant filters."""
     return Key(f"share/{segment(share_name)}", "overlaps")
 
 
@@ -121,32 +122,32 @@ def lease(location: str) -> Key:
 
 
 def location_state(kind: str, location: str, storage: str) -> Key:
-    """Return the key of the last `checkpoint` check or the newest `version` of a location."""
+    """Return the key of the time of a location's last `checkpoint` check, or of its last reported `version`."""
     return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 
 
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
-    """Return the key of a recipient's query on a table, for any id."""
+    """Return the key of a recipient's submitted query on a table; the query id can be any string."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
 
 
 def live_queries(recipient_id: str) -> Key:
-    """Return the key of a recipient's live queries; keys of queries have a slash."""
+    """Return the key of the list of a recipient's unexpired queries; it has no slash, unlike keys of queries."""
     return Key(f"query/{segment(recipient_id)}", "live")
 
 
 def token(secret: str) -> Key:
-    """Return the key of a token, which does not reveal its secret."""
+    """Return the key of a token: a hash, so that the key does not reveal the secret."""
     return Key(f"token/{_digest(secret)}", "token")
 
 
 def invitation(recipient: str, secret: str) -> Key:
-    """Return the key of an invitation in its recipient's list, by its secret."""
+    """Return the key of an invitation in its recipient's list, derived from the secret of its link."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
 
 
 def policy(issuer: str, subject: str) -> Key:
-    """Return the key of a policy for the authorizer, by its issuer and subject."""
+    """Return the key under which the authorizer finds a policy by its issuer and subject."""
     return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(subject)}")
 
 
@@ -156,17 +157,17 @@ def oauth_client(client_id: str) -> Key:
 
 
 def token_list(recipient: str) -> Key:
-    """Return the key of the revision of a recipient's list of tokens."""
+    """Return the key of the item that counts the changes of a recipient's list of tokens."""
     return Key(f"recipient/{segment(recipient)}", "tokens")
 
 
 def all_of(kind: str, after: str | None = None) -> KeyRange:
-    """Return the range of all shares, recipients or storages, strictly after the key `after`."""
+    """Return the range of all shares, recipients or storages whose key is greater than `after`."""
     return _range(f"{kind}s", f"{kind}/", after)
 
 
 def of_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """Return the range of the schemas, follows, views or grants of a share."""
+    """Return the range of the schemas, followed sources, views or grants of a share."""
     return _range(f"share/{segment(share_name)}", f"{kind}/", after)
 
 
@@ -190,7 +191,7 @@ def in_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
 
 
 def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
-    """Return the range of the versions of a model, by their numbers."""
+    """Return the range of the versions of a model, in ascending order of version numbers."""
     return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
 
 
@@ -200,13 +201,13 @@ def view_partitions(share_name: str, table_id: str) -> KeyRange:
 
 
 def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
-    """Return the range of a recipient's grants, with the recipient's copy as the last item."""
+    """Return the range of a recipient's grants, followed by the copy of its limits and properties."""
     grants_only, record = of_recipient("grant", recipient, after), recipient_id(recipient)
     return KeyRange(record.pk, grants_only.low, record.sk)
 
 
 def policies(issuer: str) -> KeyRange:
-    """Return the range of an issuer's policies."""
+    """Return the range of the federation policies for an issuer."""
     return _range(f"issuer/{_digest(issuer)}", "policy/", None)
 
 

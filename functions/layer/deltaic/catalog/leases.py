@@ -1,7 +1,7 @@
-"""Leases on table locations: one writer at a time, until release or expiry.
+"""Leases on table locations: only the holder of a location's lease may write, until it releases it or it expires.
 
 On object stores without conditional writes, two writers of one Delta log can overwrite each other's commits. Leases
-prevent that. Each writer compares the expiry with its own clock, so the time to live must exceed the clock skew by far.
+prevent that. Each writer compares the expiry with its own clock, so leases must last much longer than the clock skew.
 """
 
 import time
@@ -19,11 +19,11 @@ from deltaic.storage.locations import Location
 
 _RACES: Final = 50
 CATALOG: Final = "the catalog"
-"""Used instead of a location for the lease on the catalog itself."""
+"""Used instead of a location for the lease that is the lock on the catalog."""
 
 
 class Leases:
-    """Leases of one catalog. `holder` is unique to one job and appears in messages."""
+    """Acquire, renew and release leases. `holder` is a string that is unique to one job and appears in messages."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -31,12 +31,12 @@ class Leases:
         self._clock = clock
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Take the lease of a free or expired location, or renew the holder's own lease.
+        """Acquire the lease on a location for the duration `ttl`, or renew the holder's own lease.
 
-        Raises Conflict, which names the other holder and the end of its lease.
+        Raises Conflict if another holder has an unexpired lease; the message names the holder and the expiry.
         """
         if not holder or ttl <= timedelta(0):
-            raise InvalidParameter("the lease has no holder or no time to live: give a name and a positive time")
+            raise InvalidParameter("the lease has no holder or no duration: give a name and a positive duration")
         for _ in range(_RACES):
             item = self._dynamo.get(self._table, self.key(location)) or {}
             is_renewal = item.get("holder") == holder
@@ -56,12 +56,12 @@ class Leases:
             except ConditionFailed:
                 continue
             return
-        raise Conflict(f"other writers keep taking the lease of {location}: try again later")
+        raise Conflict(f"other writers keep acquiring the lease on {location}: try again later")
 
     def renew(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Extend the lease to `ttl` from now; raises Conflict if it was taken or released.
+        """Extend the holder's lease to `ttl` from now; raises Conflict if it was released or another holder has it.
 
-        An expired lease is extended if no other writer took it, because none can have written since.
+        An expired lease is extended if no other holder has acquired it, because then nobody else has written.
         """
         assign = {"expires": self._now() + _milliseconds(ttl)}
         try:
@@ -70,20 +70,20 @@ class Leases:
             raise _conflict(location, failed.item or {}) from None
 
     def release(self, location: str, holder: str) -> None:
-        """Release the lease; does nothing if another writer has it."""
+        """Release the lease on a location; does nothing if another holder has it."""
         assign = {"holder": None, "expires": None}
         with suppress(ConditionFailed):
             self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
 
     def require_free(self, location: str) -> None:
-        """Raise Conflict, which names the holder, if any writer has the lease."""
+        """Raise Conflict, which names the holder, if anybody holds the lease on a location."""
         item = self._dynamo.get(self._table, self.key(location)) or {}
         if self._is_active(item):
             raise _conflict(location, item)
 
     @staticmethod
     def key(location: str) -> keys.Key:
-        """Return the key of the lease of a location, for any S3 scheme."""
+        """Return the DynamoDB key of the lease on a location, the same for s3://, s3a:// and s3n://."""
         return keys.lease(location if location == CATALOG else Location.parse(location).uri)
 
     def _is_active(self, item: Attributes) -> bool:
@@ -99,7 +99,7 @@ def _milliseconds(ttl: timedelta) -> int:
 
 def _conflict(location: str, item: Attributes) -> Conflict:
     if "holder" not in item:
-        return Conflict(f"the lease of {location} has ended: take it again before you write")
+        return Conflict(f"the lease on {location} is not held any more: acquire it again before you write")
     until = datetime.fromtimestamp(item["expires"] / 1000, UTC).isoformat(timespec="seconds")
     return Conflict(
         f"{location} is being written by {item['holder']} (its lease ends {until}): "

@@ -1,7 +1,7 @@
-"""Counters of recipients with limits: requests per minute, and signed bytes per day (UTC).
+"""Count requests per minute, and bytes of signed files per day (UTC), of recipients that have limits.
 
-Each minute or day has its own item, which expires after it. For recipients with both limits, the day's item also
-counts the latest minute. Conditional writes count every request, even if many arrive at once.
+Each minute or day has its own item, which expires later. For recipients with both limits, the day's item also counts
+the requests of the latest minute. Conditional writes count every request, even if many arrive at the same time.
 """
 
 from contextlib import suppress
@@ -16,18 +16,18 @@ from deltaic.catalog.writes import Write, update
 MINUTE: Final = 60
 DAY: Final = 86_400
 _RETENTION: Final = timedelta(hours=1)
-"""How long an item stays after its minute or day."""
+"""How long an item is kept after the end of its minute or day."""
 
 
 class Usage(NamedTuple):
-    """Signed bytes of a recipient today, and its requests in the current minute."""
+    """Bytes of files for which a recipient got signed URLs today, and its requests in the current minute."""
 
     bytes: int
     requests: int
 
 
 class LimitCounters:
-    """Counters in one catalog table, with one write per request: `count_request` or `add`.
+    """Counters in the Catalog table. Each request calls either `count_request` or `add`, which write once.
 
     Every method raises the errors of `Dynamo`.
     """
@@ -37,7 +37,7 @@ class LimitCounters:
         self._dynamo = (dynamo or Dynamo()).for_recipients()
 
     def count_request(self, recipient_id: str, most: int, now: float) -> bool:
-        """Count a request of this minute; return False if the limit is reached."""
+        """Count a request in the current minute; return False without counting if `most` were counted already."""
         minute = int(now // MINUTE)
         key = keys.limit_counter("requests", recipient_id, minute)
         write = update(
@@ -50,13 +50,13 @@ class LimitCounters:
         return True
 
     def usage(self, recipient_id: str, now: float) -> Usage:
-        """Return the counts of `add` for the recipient."""
+        """Return what `add` has counted for the recipient today and in the current minute."""
         item = self._dynamo.get(self._table, keys.limit_counter("bytes", recipient_id, int(now // DAY))) or {}
         requests = int(item["requests"]) if item.get("minute") == int(now // MINUTE) else 0
         return Usage(int(item.get("bytes", 0)), requests)
 
     def add(self, recipient_id: str, size: int, now: float, *, request: bool) -> None:
-        """Count signed bytes and, with `request`, the request itself in the same write."""
+        """Add `size` bytes to the recipient's count of today; with `request`, also count a request, in one write."""
         day, minute = int(now // DAY), int(now // MINUTE)
         key = keys.limit_counter("bytes", recipient_id, day)
         expiry = {"expires_at": _expiry((day + 1) * DAY)}

@@ -1,8 +1,8 @@
-"""Limit the submitted queries of one recipient that can be live at the same time.
+"""Limit how many unexpired submitted queries (live queries) one recipient can have.
 
-The list of live queries is one item in the recipient's partition. Each query is written in one transaction with this
-item, on the condition that the item has not changed since it was read. It has the expiry and the size of each live
-query, so that expired queries do not count, even before DynamoDB deletes them (decision 50).
+The list of live queries is one item in the recipient's partition, with the expiry and the size of each query. A new
+query and the list are written in one transaction, on the condition that the list has not changed since it was read.
+Expired queries do not count, even if DynamoDB has not deleted them yet (decision 50).
 """
 
 from collections.abc import Mapping
@@ -17,28 +17,28 @@ from deltaic.catalog.writes import Write
 from deltaic.errors import TooManyRequests
 
 MOST: Final = 500
-"""Live queries per recipient. A query lives for a day, and no recipient is expected to submit more in a day."""
+"""Maximum of live queries per recipient. A query expires after a day, and recipients should not need more per day."""
 
 MOST_BYTES: Final = 8 << 20
-"""Total bytes of their parameters. Most queries have a few hundred bytes; the limit for one is 384 KB."""
+"""Maximum total bytes of their parameters. Most queries have a few hundred bytes; one can have up to 384 KB."""
 
 
 class LiveQueries(msgspec.Struct, frozen=True):
-    """The live queries of one recipient, from one read."""
+    """The live queries of one recipient, as one read returned them."""
 
     expiries: list[tuple[int, int]]
-    """Expiry of each query in seconds since the epoch, and the bytes of its parameters."""
+    """Per query, its expiry in seconds since the epoch and the size of its parameters in bytes."""
     stored: list[list[int]] | None
-    """The content of the item; None if it did not exist."""
+    """The stored list, including expired queries; None if the item did not exist."""
 
     @classmethod
     def read(cls, item: Mapping[str, Any] | None, now: int) -> "LiveQueries":
-        """Return the queries of a stored item that are live now."""
+        """Return the queries of a stored list that have not expired at `now` (seconds since the epoch)."""
         stored = None if item is None else item["live"]
         return cls([(expiry, nbytes) for expiry, nbytes in stored or () if expiry > now], stored)
 
     def check_room(self, nbytes: int, most: int) -> None:
-        """Raise TooManyRequests if a new query with so many bytes would exceed a limit."""
+        """Raise TooManyRequests if a new query with `nbytes` bytes of parameters would exceed a limit."""
         stored_bytes = sum(size for _, size in self.expiries)
         if len(self.expiries) < most and stored_bytes + nbytes <= MOST_BYTES:
             return
@@ -51,7 +51,7 @@ class LiveQueries(msgspec.Struct, frozen=True):
         )
 
     def add_query(self, table: str, key: Key, expiry: datetime, nbytes: int) -> Write:
-        """Return the write that adds a query, if the item is unchanged."""
+        """Return the DynamoDB write that adds a query to the list, on the condition that the list is unchanged."""
         live = [*self.expiries, (int(expiry.timestamp()), nbytes)]
         last = max(live)[0]
         write: Write = {

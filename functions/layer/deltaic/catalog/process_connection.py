@@ -1,4 +1,4 @@
-"""Connection of a process to DynamoDB."""
+"""DynamoDB client that all code of a process shares."""
 
 import random
 from functools import cache
@@ -14,7 +14,7 @@ call_after_restore(random.seed)  # so that restored processes do not all wait fo
 
 @cache
 def dynamo() -> Dynamo:
-    """Return the connection, which is created at the first call."""
+    """Return the DynamoDB client of this process, created at the first call."""
     config = settings()
     return Dynamo(lambda: control_client("dynamodb", config.region, config.endpoint_url, CATALOG))
 

@@ -1,4 +1,4 @@
-"""Read the catalog for recipients, who cannot distinguish ungranted entries from absent ones."""
+"""Read the catalog for recipients; entries that are not granted look as if they did not exist."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,33 +22,33 @@ _Entry = TypeVar("_Entry", bound=SchemaEntry)
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
 
 Admit = Callable[[Restrictions], None]
-"""Raises if requests of a recipient with these restrictions must be refused now."""
+"""Raises an error if requests of a recipient with these restrictions must be rejected now."""
 
 
 class GrantedTable(NamedTuple):
-    """A table with its grant, and the properties and restrictions of the recipient."""
+    """A table, the grant that allows a recipient to read it, and the recipient's properties and restrictions."""
 
     table: Table
     grant: Grant
     properties: Mapping[str, str]
-    """Properties of the recipient, which filters and views use to select its rows."""
+    """Properties of the recipient, by which filters and views select the rows for it."""
     restrictions: Restrictions
 
     @property
     def listing_entry(self) -> Table:
-        """The table as the recipient's listings show it."""
+        """The table with the access modes that this recipient may use, for listings."""
         return _listing_entry(self.table, bool(self.grant.partition_filter), self.restrictions)
 
 
 class CatalogReader:
-    """Read the catalog for endpoints, only with GetItem, BatchGetItem and Query on one table.
+    """Read the catalog for API requests, only with GetItem, BatchGetItem and Query on the Catalog table.
 
-    One strongly consistent request reads an entry together with its grant. So ungranted and absent entries take the
-    same time and have the same message, and revoked or expired grants have no effect from the next read on. The same
-    request reads the recipient's restrictions. `admit` checks them first, so its error takes precedence.
+    One strongly consistent request reads an entry, its grant and the recipient's restrictions. So responses for
+    ungranted and for absent entries take the same time and have the same message, and revoked or expired grants have
+    no effect from the next read on. `admit` checks the restrictions first, so its errors take precedence.
 
-    Names match without regard to case; messages repeat them as the recipient wrote them. Listings are in the order of
-    the keys (`NamedItem.key`), strictly after `after`. They have `limit` entries, and fewer only at the end.
+    Names are case-insensitive; messages repeat them as the recipient wrote them. Lists are sorted by `NamedItem.key`
+    and begin after the key `after`. They have `limit` entries, or fewer if no more exist.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CatalogReader:
         return CatalogReader(self._table, self._dynamo, admit=admit, clock=self._clock)
 
     def list_shares(self, recipient_id: str, after: str | None, limit: int) -> list[Share]:
-        """Return the shares granted to the recipient, in the order of `Share.key`."""
+        """Return the shares that are granted to the recipient, sorted by `Share.key`."""
         record = keys.recipient_id(recipient_id)
         shares: list[Share] = []
         admitted = False
@@ -95,7 +95,7 @@ class CatalogReader:
         return shares
 
     def get_share(self, recipient_id: str, share: str) -> Share:
-        """Return one share; raises NotFound."""
+        """Return a granted share; raises NotFound."""
         return Share.read(
             self._get_granted(
                 recipient_id, share, keys.catalog_entry("share", share), f"share '{share}' not found"
@@ -103,14 +103,14 @@ class CatalogReader:
         )
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
-        """Return the schemas of a share, in the order of `Schema.key`; raises NotFound."""
+        """Return the schemas of a granted share, sorted by `Schema.key`; raises NotFound."""
         self._get_granted(recipient_id, share, keys.catalog_entry("share", share), f"share '{share}' not found")
         return [Schema.read(item) for item in self._page(keys.of_share("schema", share, after), limit)]
 
     def list_tables(
         self, recipient_id: str, share: str, schema: str | None, after: str | None, limit: int
     ) -> list[Table]:
-        """Return the tables of a schema by `Table.key`, or of a share by `Table.key_in_share`.
+        """Return the tables of a schema, sorted by `Table.key`, or of a share, sorted by `Table.key_in_share`.
 
         Raises NotFound for the share or for the schema.
         """
@@ -118,9 +118,9 @@ class CatalogReader:
         return [granted.listing_entry(table) for table in self._table_page(key_range, limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
-        """Return a table with its grant and its recipient's properties and restrictions, by one request.
+        """Return a table with its grant and the recipient's properties and restrictions, with one request.
 
-        Raises NotFound, in the same words whether share, schema or table is absent.
+        Raises NotFound with the same message whether share, schema or table does not exist.
         """
         unknown = (
             f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
@@ -135,9 +135,9 @@ class CatalogReader:
     def list_assets(  # noqa: PLR0913, PLR0917 -- recipient, kind, schema and page
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
     ) -> list[_Asset]:
-        """Return volumes, skills or models of a schema by `key`, or of a share by `key_in_share`.
+        """Return the volumes, skills or models of a schema, sorted by `key`, or of a share, sorted by `key_in_share`.
 
-        A grant with a filter shares only tables, because rows of other files cannot be filtered. Raises NotFound for
+        A grant with a filter shares only tables, because other files cannot be filtered by rows. Raises NotFound for
         the share or for the schema.
         """
         granted, key_range = self._entries(kind.kind, recipient_id, share, schema, after)
@@ -152,7 +152,7 @@ class CatalogReader:
     def list_versions(  # noqa: PLR0913, PLR0917 -- recipient, model and page
         self, recipient_id: str, share: str, schema: str, model: str, after: str | None, limit: int
     ) -> "list[ModelVersion]":
-        """Return the versions of a model, in the order of `ModelVersion.key`; raises NotFound."""
+        """Return the versions of a model, sorted by `ModelVersion.key`; raises NotFound."""
         from deltaic.catalog.asset_items import Model, ModelVersion
 
         entry, granted = self._asset(recipient_id, Model, share, schema, model)
@@ -171,13 +171,13 @@ class CatalogReader:
         return granted.listing_entry(ModelVersion.read(item))
 
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
-        """Return a view's partition for an audience, or None before the next refresh."""
+        """Return a view's partition for an audience, or None if no refresh has written it yet."""
         key = keys.view_partition(share, table_id, audience)
         item = self._dynamo.batch_get(self._table, [key]).get(key)
         return None if item is None else ViewPartition.read(item)
 
     def is_refreshed(self, view: Table) -> bool:
-        """Return whether a view was ever refreshed."""
+        """Return whether a view has been refreshed at least once."""
         key = keys.asset("view", view.share, view.schema_name, view.name)
         return bool(self._dynamo.batch_get(self._table, [key]).get(key, {}).get("refreshed_at"))
 
@@ -191,7 +191,7 @@ class CatalogReader:
     def _entries(
         self, kind: str, recipient_id: str, share: str, schema: str | None, after: str | None
     ) -> "tuple[_GrantedItem, keys.KeyRange]":
-        """Return the share's grant, and the key range of a kind; raises as `_get_granted` does."""
+        """Return the share's grant and the key range of its entries; raises the same errors as `_get_granted`."""
         unknown = f"share '{share}' not found"
         if schema is None:
             return self._get_granted(recipient_id, share, keys.catalog_entry("share", share), unknown), keys.in_share(
@@ -216,7 +216,7 @@ class CatalogReader:
     def _get_granted(
         self, recipient_id: str, share: str, key: Key, unknown: str, unknown_but_granted: str | None = None
     ) -> "_GrantedItem":
-        """Return an item with the share's grant; raises NotFound and the errors of `admit`."""
+        """Return an item together with the grant of its share; raises NotFound and the errors of `admit`."""
         grant, record = keys.recipient_entry("grant", recipient_id, share), keys.recipient_id(recipient_id)
         items = self._dynamo.batch_get(self._table, [grant, key, record])
         restrictions = self._check_admission(items.get(record))
@@ -227,7 +227,7 @@ class CatalogReader:
         return _GrantedItem(items[grant], items[key], items.get(record, {}).get("properties", {}), restrictions)
 
     def _check_admission(self, record: Mapping[str, Any] | None) -> Restrictions:
-        """Return a recipient's restrictions after `admit` has checked them; a deleted recipient has none."""
+        """Check a recipient's restrictions with `admit` and return them; a deleted recipient has none."""
         restrictions = Restrictions() if record is None else Restrictions.read(record)
         if self._admit is not None:
             self._admit(restrictions)
@@ -262,9 +262,9 @@ class _GrantedItem(NamedTuple):
 
 
 def _listing_entry(entry: _Entry, has_filtered_grant: bool, restrictions: Restrictions) -> _Entry:
-    """Return an entry as listings show it: filtered tables have access mode `url` only.
+    """Return an entry as listings show it: a filtered table has only the access mode `url`.
 
-    So have all entries of recipients with a limit of bytes, because reads with credentials cannot be counted.
+    The same applies to all entries if the recipient has a limit of bytes, which credentials would bypass.
     """
     is_filtered = isinstance(entry, Table) and (entry.is_filtered or has_filtered_grant)
     if (is_filtered or restrictions.bytes_per_day) and hasattr(entry, "access_modes"):

@@ -1,4 +1,4 @@
-"""Check a recipient's restrictions before they are stored; endpoints do not check them."""
+"""Validate changes of a recipient's restrictions before they are stored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,14 +10,14 @@ from deltaic.errors import InvalidParameter
 
 MOST_ADDRESSES: Final = 100
 MOST_REQUESTS: Final = 1_000_000
-"""Per minute; more than a stage allows."""
+"""Maximum of requests per minute; more than an API Gateway stage allows."""
 MOST_BYTES: Final = 1 << 60
 NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""An end that removes the end."""
+"""Expiry that removes the expiry of a grant or a recipient."""
 
 
 class Limits(TypedDict, total=False):
-    """Changes of restrictions: None keeps a value, 0 and NEVER remove it."""
+    """Changes of a recipient's restrictions: None keeps a value, 0 and NEVER remove it."""
 
     add_addresses: Sequence[str]
     remove_addresses: Sequence[str]
@@ -27,10 +27,10 @@ class Limits(TypedDict, total=False):
 
 
 def changed_attributes(before: Recipient, limits: Limits) -> dict[str, Any]:
-    """Return the attributes that change, as they are stored.
+    """Return the attributes of the recipient that `limits` changes, as they are stored.
 
-    Raises InvalidParameter, also for a missing address in `remove_addresses`: otherwise a typing error would leave
-    access in place that the operator believes to be removed.
+    Raises InvalidParameter, also for an address in `remove_addresses` that the recipient does not have: a typing error
+    must not let the operator believe that access was removed.
     """
     assign: dict[str, Any] = {}
     add, remove = limits.get("add_addresses", ()), limits.get("remove_addresses", ())
@@ -46,18 +46,18 @@ def changed_attributes(before: Recipient, limits: Limits) -> dict[str, Any]:
 
 
 def stored_end(ends_at: datetime) -> datetime | None:
-    """Return an end as it is stored: None for NEVER."""
+    """Convert an expiry to its stored form: None for NEVER."""
     return None if ends_at >= NEVER else ends_at
 
 
 def copied_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a recipient that its copy for endpoints has too."""
+    """Select the attributes of a recipient that the copy for the API functions also contains."""
     names = {"properties", *Restrictions.__struct_fields__}
     return {name: value for name, value in attributes.items() if name in names}
 
 
 def checked_addresses(networks: Iterable[str]) -> list[str]:
-    """Return networks in standard form without duplicates; raises InvalidParameter above MOST_ADDRESSES."""
+    """Return CIDR networks in canonical form without duplicates; raises InvalidParameter for more than 100."""
     unique = list(dict.fromkeys(map(_network, networks)))
     if len(unique) > MOST_ADDRESSES:
         raise InvalidParameter(
@@ -77,7 +77,7 @@ def _addresses(before: Iterable[str], add: Sequence[str], remove: Sequence[str])
 
 
 def _network(text: str) -> str:
-    """Return a network in its standard form; a single address is a network of one."""
+    """Return a CIDR network in canonical form; a single address becomes a /32 or /128 network."""
     try:
         return str(ip_network(text.strip()))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Submitted queries, by recipient, table and id, until they expire."""
+"""Store submitted (asynchronous) queries by recipient, table and query id until they expire."""
 
 import time
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from deltaic.catalog.live_queries import MOST, LiveQueries
 from deltaic.errors import Conflict, InvalidParameter, NotFound, TooManyRequests, Unavailable
 
 LIFE: Final = timedelta(days=1)
-"""How long a result can be requested, and a repeated submission returns the same query."""
+"""How long clients can request the result, and an identical submission returns the same query."""
 
 PARAMETERS_BYTES: Final = 384 << 10
-"""Limit of the parameters. An item may have 400 KB, and its other attributes need a few."""
+"""Maximum size of a query's parameters. A DynamoDB item can have 400 KB, and the other attributes need a few."""
 
 _ATTEMPTS: Final = 16
 """Enough for sixteen concurrent submissions, because one of them succeeds in each attempt."""
@@ -26,16 +26,16 @@ _CROWDED: Final = "You submit too many queries at the same time: try again later
 
 
 class Query(Item, frozen=True, kw_only=True):
-    """A query that the server has accepted, and runs when the client requests its result."""
+    """A query that the server has accepted and that it runs when the client requests the result."""
 
     id: str
     recipient_id: str
     table_id: str
     parameters: str
-    """The body of the query, as ASCII JSON."""
+    """The request body of the query, as ASCII JSON."""
 
     version: int
-    """Version of the snapshot, or the first version of the range, at the time of submission."""
+    """Table version of the snapshot, or first version of a range of changes, at the time of submission."""
 
     end_version: int | None = None
     """The last version of the range, inclusive; None for a snapshot."""
@@ -45,21 +45,21 @@ class Query(Item, frozen=True, kw_only=True):
 
     response_format: Literal["parquet", "delta"]
     log_id: str
-    """Identifies the log and the newest commit to read, as in `PageClaims`."""
+    """Identifies the table's log and the newest commit to read, as in `PageClaims`."""
 
     file_id_hash: Literal["parquet", "delta"] | None = None
-    """The request header."""
+    """Value of the request header for the hash of file ids; None if the header is absent."""
 
     rights: str = ""
-    """Name of the recipient's rights on the table at the time of submission; empty: unfiltered."""
+    """Identifies the filters that applied to the recipient at the time of submission; empty: none."""
 
     expires_at: datetime
 
 
 class QueryStore:
-    """Queries of one catalog, read with GetItem and submitted with PutItem.
+    """Read submitted queries with GetItem, and write them with PutItem.
 
-    Every look-up needs the recipient and the table, so that the query of another recipient looks unknown.
+    Every look-up needs the recipient and the table, so that queries of other recipients look as if they did not exist.
     """
 
     def __init__(
@@ -69,21 +69,21 @@ class QueryStore:
         clock: Callable[[], float] = time.time,
         most: int = MOST,
     ) -> None:
-        """Create a store that allows `most` live queries per recipient."""
+        """Create a store that allows `most` unexpired queries per recipient."""
         self._table = table
         self._dynamo = (dynamo or Dynamo()).for_recipients()
         self._clock = clock
         self._most = most
 
     def expiry(self) -> datetime:
-        """Return when a query that is submitted now expires."""
+        """Return the expiry of a query that is submitted now."""
         return datetime.fromtimestamp(self._now(), UTC) + LIFE
 
     def submit(self, query: Query) -> Query:
-        """Record a query and return it, or return the live query with the same id.
+        """Store a query and return it, or return the stored, unexpired query with the same id.
 
-        Raises InvalidParameter for parameters that do not fit into an item. Raises TooManyRequests for a query above
-        the recipient's limit, or for too many concurrent submissions. Never refuses a query that is recorded already.
+        Raises InvalidParameter if the parameters are too large. Raises TooManyRequests if the recipient has too many
+        unexpired queries or submits too many at the same time, but not for a query that is stored already.
         """
         if len(query.parameters) > PARAMETERS_BYTES:
             raise InvalidParameter(
@@ -97,7 +97,7 @@ class QueryStore:
         raise TooManyRequests(_CROWDED)
 
     def _try_submit(self, query: Query) -> Query | None:
-        """Record a query; return None if another query of the same recipient was recorded first."""
+        """Store a query; return None if another query of the same recipient was stored at the same time."""
         live_key, now = keys.live_queries(query.recipient_id), self._now()
         live = LiveQueries.read(self._dynamo.get(self._table, live_key), now)
         try:
@@ -130,7 +130,7 @@ class QueryStore:
         return query
 
     def find(self, recipient_id: str, table_id: str, query_id: str) -> Query | None:
-        """Return a live query of this recipient on this table, by a strongly consistent read."""
+        """Return a recipient's unexpired query on a table, or None, with a strongly consistent read."""
         item = self._dynamo.get(self._table, keys.query(recipient_id, table_id, query_id))
         # DynamoDB deletes expired items only days later (time to live), so compare the expiry here.
         if item is None or item["expires_at"] <= self._now():
@@ -138,7 +138,7 @@ class QueryStore:
         return Query.read(item)
 
     def get(self, recipient_id: str, table_id: str, query_id: str) -> Query:
-        """Return a live query; raises NotFound, also for expired and other recipients' queries."""
+        """Return a recipient's unexpired query on a table; raises NotFound, also for other recipients' queries."""
         query = self.find(recipient_id, table_id, query_id)
         if query is None:
             raise NotFound("The query is unknown or has expired: submit it again.")

@@ -1,4 +1,4 @@
-"""Build the writes of a DynamoDB transaction, each with placeholders for names and a condition."""
+"""Build the write requests of a DynamoDB transaction, with conditions and placeholders for attribute names."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,30 +7,30 @@ from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.catalog.keys import Key
 
 ABSENT: Final = object()
-"""In a condition: the attribute does not exist."""
+"""Value in a condition that means: the attribute does not exist."""
 
 Write = dict[str, Any]
-"""One write of TransactWriteItems."""
+"""One write request of TransactWriteItems."""
 
 Writes = list[Write]
 
 Condition = Mapping[str, Any]
-"""Attribute names with their expected values."""
+"""Expected values of attributes, by attribute name."""
 
 
 def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
-    """Create an item by an update, because IAM can restrict the attributes of updates."""
+    """Create an item that must not exist, with an update, because IAM can restrict which attributes updates write."""
     assign = {name: value for name, value in attributes.items() if value is not None}
     return update(table, key, assign=assign, expect={"pk": ABSENT}, create=True)
 
 
 def check(table: str, key: Key, expect: Condition | None = None) -> Write:
-    """Write nothing, but fail the transaction unless the item exists and matches `expect`."""
+    """Fail the transaction unless the item exists and its attributes match `expect`, without writing the item."""
     return {"ConditionCheck": _Expression(expect).arguments(table, key)}
 
 
 def delete(table: str, key: Key, expect: Condition | None = None, *, present: bool = True) -> Write:
-    """Delete an item, which must exist (if `present`) and match `expect`."""
+    """Delete an item, whose attributes must match `expect`; with `present`, the item must exist."""
     return {"Delete": _Expression(expect, exists=present).arguments(table, key)}
 
 
@@ -43,9 +43,9 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     expect: Condition | None = None,
     create: bool = False,
 ) -> Write:
-    """Change attributes of an item, which must exist (unless `create`) and match `expect`.
+    """Update an item, whose attributes must match `expect`; without `create`, the item must exist.
 
-    A None in `assign` removes the attribute. `add` changes numbers by a positive or negative amount.
+    A None in `assign` removes the attribute. `add` adds positive or negative amounts to numbers.
     """
     expression = _Expression(expect, exists=not create)
     assigned = {name: value for name, value in (assign or {}).items() if value is not None}
@@ -63,7 +63,7 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
 
 
 class _Expression:
-    """Names and values of one write, each with a placeholder, because DynamoDB reserves many words."""
+    """Placeholders for the names and values in one write request, because DynamoDB reserves many words."""
 
     def __init__(self, expect: Condition | None, *, exists: bool = True) -> None:
         self._names: dict[str, str] = {}
