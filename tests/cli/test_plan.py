@@ -40,7 +40,7 @@ def order(plan_: CatalogPlan) -> list[tuple[str, str]]:
     [
         (declared({"history": True, "start_version": 9}, {}), declared({"history": True}, {}),
          "sees versions of s.a.t from 0"),
-        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {}), "has access to s without an end"),
+        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {}), "has access to s without expiry"),
         (declared({}, {"ends_at": "2037-01-01"}), declared({}, {"ends_at": "2038-01-01"}),
          "has access to s until 2038-01-01 00:00 UTC"),
         (declared({}, {}), declared({"auxiliary_locations": ["s3://other/secret"]}, {}),
@@ -58,7 +58,7 @@ def order(plan_: CatalogPlan) -> list[tuple[str, str]]:
         (declared({}, {}), declared({"partition_filter": "p = 1"}, {}), "sees fewer rows of s.a.t"),
         (declared({"hidden_columns": ["P"]}, {}), declared({"hidden_columns": ["q"]}, {}),
          "sees 1 column more of s.a.t"),
-        (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "has access without an end"),
+        (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "has access without expiry"),
     ],
 )  # fmt: skip
 def test_effects_for_recipients_are_listed(before: Declaration, after: Declaration, message: str) -> None:

@@ -2,11 +2,11 @@
 
 `deltaic plan catalog/` after a table was added to a file:
 
-    declaration_files, declaration  read the YAML; mistakes are reported with file, line and column
-    differences                     read the catalog in the same form; compare the two
+    declaration_files, declaration  read and validate the YAML; errors have file, line and column
+    differences                     read the catalog into the same model; compare files and catalog
     steps                           order the changes: rights are removed before any are added
-    effects                         describe what each change means for recipients
-    plan                            collect the steps and effects that are printed
+    effects                         describe what recipients gain or lose
+    plan                            combine differences, steps and effects into the printed plan
 
-`plan_execution` runs each step with the checks of the single command. Files never hold secrets, keys or ids.
+`plan_execution` carries out each step, with the checks of other commands. Files contain no secrets, keys or ids.
 """

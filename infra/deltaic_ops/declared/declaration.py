@@ -1,7 +1,7 @@
-"""Model of the files: the content of a catalog as YAML, without secrets and ids.
+"""Pydantic models of declaration files: a catalog's content as YAML, without secrets and ids.
 
-Files can omit fields with default values, and exported files do. The catalog's own checks validate values and
-normalize their spelling.
+Files can omit fields with default values, as exported files do. The checks of the catalog validate and normalize
+values.
 """
 
 import json
@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 
 
 def _use(check: Callable[[Any], Any]) -> AfterValidator:
-    """Turn a check of the catalog into a field validator."""
+    """Wrap a check of the catalog, which raises InvalidParameter, as a pydantic field validator."""
 
     def validate(value: Any) -> Any:
         try:
@@ -49,12 +49,12 @@ def _check_unique(values: dict[str, _Value]) -> dict[str, _Value]:
 
 
 def _or_default(value: Any) -> Any:
-    """Read `orders:` without a value as an entry with default values."""
+    """Read a YAML key without a value, such as `orders:`, as an entry with default values."""
     return {} if value is None else value
 
 
 def _refuse_number(value: Any) -> Any:
-    """Refuse numbers such as 20270201, which pydantic reads as seconds since 1970."""
+    """Reject numbers such as 20270201, which pydantic would read as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value):
         raise ValueError("is not a date or time: write 2027-02-01 or 2027-02-01T12:00:00Z")
     return value
@@ -66,7 +66,7 @@ def _utc_end(value: datetime | None) -> datetime | None:
     try:
         time = value.replace(tzinfo=value.tzinfo or UTC, microsecond=0).astimezone(UTC)
     except OverflowError:
-        raise ValueError("is outside of the supported years: use a year from 1 to 9999") from None
+        raise ValueError("is not in the supported range of years: use a year from 1 to 9999") from None
     return stored_end(time)
 
 
@@ -94,7 +94,7 @@ OrDefault = BeforeValidator(_or_default)
 Text = Annotated[str, AfterValidator(str.strip)]
 Comment = Annotated[str, _use(names.check_comment)]
 Location = Annotated[str, _use(checked_location)]
-"""A folder, spelled as in the catalog; a final slash does not matter."""
+"""URL of a folder, normalized as in the catalog: with or without a final slash, it is the same folder."""
 StorageName = Annotated[str, AfterValidator(names.key)]
 AccessModes = Annotated[list[Literal["url", "dir"]], _use(lambda modes: list(checked_access_modes(modes)))]
 RowFilter = Annotated[str, _use(checked_filter)]
@@ -113,7 +113,7 @@ class _Section(BaseModel):
 
 
 class StorageOf(_Section):
-    """A storage other than the stack's AWS S3; set its keys with `deltaic storage`."""
+    """An object store other than the stack's AWS S3; set its access keys with `deltaic storage`."""
 
     endpoint: Annotated[str, _use(checked_endpoint)] = ""
     public_endpoint: Annotated[str, _use(checked_endpoint)] = ""
@@ -123,7 +123,7 @@ class StorageOf(_Section):
 
 
 class TableOf(_Section):
-    """A table."""
+    """A shared table: its folder, and the rows, columns and versions that recipients can read."""
 
     location: Location
     storage: StorageName = ""
@@ -153,7 +153,7 @@ _EMPTY: Mapping[str, Any] = {"name": "", "schema_name": "", "share": "", "id": "
 
 
 class ViewOf(_Section):
-    """A view; `deltaic view refresh` computes its rows."""
+    """A view: a table whose rows `deltaic view refresh` computes from a shared table with SQL."""
 
     location: Location
     source: Annotated[str, _use(_check_table_name)]
@@ -165,7 +165,7 @@ class ViewOf(_Section):
 
 
 class FolderOf(_Section):
-    """A volume or a skill."""
+    """A folder that is shared as a volume or a skill."""
 
     location: Location
     storage: StorageName = ""
@@ -174,21 +174,21 @@ class FolderOf(_Section):
 
 
 class VersionOf(FolderOf):
-    """A version of a model."""
+    """A version of a model: a folder with the files of this version."""
 
     source: str = ""
     run_id: str = ""
 
 
 class ModelOf(_Section):
-    """A model."""
+    """A model with its versions by number."""
 
     comment: Comment = ""
     versions: dict[Annotated[int, Field(ge=1, lt=2**63)], VersionOf] = {}
 
 
 class FollowOf(_Section):
-    """A source that a schema follows; its tables are not in the files."""
+    """A source (folder or AWS Glue database) whose tables a schema shares without a declaration of each."""
 
     source: Annotated[str, _use(checked_source)]
     storage: StorageName = ""
@@ -197,7 +197,7 @@ class FollowOf(_Section):
 
 
 class SchemaOf(_Section):
-    """A schema."""
+    """A schema of a share, with its tables, views, volumes, skills and models."""
 
     comment: Comment = ""
     follow: FollowOf | None = None
@@ -215,7 +215,7 @@ class SchemaOf(_Section):
 
 
 class ShareOf(_Section):
-    """A share."""
+    """A share with its schemas."""
 
     display_name: Annotated[str, _use(names.check_display_name)] = ""
     comment: Comment = ""
@@ -224,14 +224,14 @@ class ShareOf(_Section):
 
 
 class GrantOf(_Section):
-    """A grant of a share to a recipient."""
+    """A recipient's right to read a share, optionally with a row filter and an expiry time."""
 
     partition_filter: RowFilter = ""
     ends_at: EndTime = None
 
 
 class PolicyOf(_Section):
-    """A federation policy: JWTs of an issuer that identify the recipient."""
+    """A federation policy: which JWTs of an OpenID Connect issuer authenticate the recipient."""
 
     issuer: Annotated[str, _use(_check_issuer_url)]
     audience: Annotated[str, _use(checked_name)]
@@ -241,12 +241,12 @@ class PolicyOf(_Section):
 
     @property
     def id(self) -> str:
-        """Return the id of the policy in the catalog."""
+        """Return the policy's id in the catalog, which is computed from its fields."""
         return policy_id(self.issuer, self.audience, self.subject_claim, self.subject)
 
 
 class RecipientOf(_Section):
-    """A recipient, without its tokens and clients, because these are secret."""
+    """A recipient with its grants, without its tokens and OAuth clients, because these are secret."""
 
     comment: Comment = ""
     properties: dict[str, Annotated[str | list[str], AfterValidator(_normalize_property)]] = {}
@@ -267,7 +267,7 @@ class RecipientOf(_Section):
 
 
 class Declaration(_Section):
-    """The content of one file, or of all files together."""
+    """The content of one declaration file, or of all files together."""
 
     storages: Annotated[dict[Annotated[str, _use(check_storage_name)], Annotated[StorageOf, OrDefault]], Unique] = {}
     shares: Annotated[dict[ShareName, Annotated[ShareOf, OrDefault]], OrDefault, Unique] = {}
@@ -284,15 +284,15 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
     "grant": GrantOf,
 }  # fmt: skip
-"""Models by kind of entry, each after the kinds that it needs."""
+"""Models by kind of entry; each kind is after those to which it can refer."""
 
 
 def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
-    """Return a recipient's properties as in the catalog, with lists as JSON."""
+    """Return a recipient's properties as strings, as the catalog stores them: lists become JSON arrays."""
     return {name: value if isinstance(value, str) else _to_json(value) for name, value in properties.items()}
 
 
 def fields() -> Iterable[str]:
-    """Return the names of all fields, to suggest one for a misspelled name."""
+    """Return the field names of all models, from which error messages suggest one for a misspelled name."""
     models = [model for model in globals().values() if isinstance(model, type) and issubclass(model, _Section)]
     return sorted({name for model in models for name in model.model_fields})

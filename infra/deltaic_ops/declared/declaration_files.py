@@ -1,4 +1,4 @@
-"""Read and write declarations as YAML files; errors have a line and column."""
+"""Read and write declarations as YAML files; errors name the file, line and column."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from deltaic_ops.declared.differences import repeated_policies, unknown_names
 from deltaic_ops.declared.file_errors import Mistakes
 
 MAX_MISTAKES = 100
-"""Number of mistakes that are reported for one file."""
+"""Maximum number of errors that are reported for one file."""
 
 MOST_VALUES = 1_000_000
 LARGEST_BYTES = 64 << 20
@@ -33,7 +33,7 @@ class _ParsedFile:
     document: Document
 
     def position(self, keys: Sequence[str | int]) -> str:
-        """Return the position of a value as file:line:column, for editors."""
+        """Return the position of a value as file:line:column, which editors can open."""
         value = self.document.position(keys)
         return _position(self.path, self.lines, Mistake(value.line, value.field, ""))
 
@@ -59,9 +59,9 @@ def _position(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
 
 
 def read(paths: Sequence[Path]) -> Declaration:
-    """Read files and folders as one declaration.
+    """Read YAML files, and the YAML files in folders, as one declaration.
 
-    Each share, recipient or storage must be in one file. Raises InvalidParameter with a line for each mistake.
+    A share, recipient or storage must not be in two files. Raises InvalidParameter with a line for each error.
     """
     files = [*{file.resolve(): file for path in paths for file in _files(path)}.values()]
     if not files:
@@ -130,13 +130,13 @@ def _read(file: Path) -> tuple[Declaration, _ParsedFile]:
 
 
 def text_of(declaration: Declaration) -> str:
-    """Return a declaration as YAML, without default values."""
+    """Return a declaration as YAML, without fields that have their default value."""
     values = declaration.model_dump(mode="json", exclude_defaults=True)
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120) if values else "{}\n"
 
 
 def write(declaration: Declaration, folder: Path) -> list[Path]:
-    """Write the storages, the recipients and each share into a file; return the paths."""
+    """Write storages.yaml, recipients.yaml and a file for each share; return the paths."""
     shares = declaration.shares.items()
     parts = {f"shares/{quote(name, safe='')}.yaml": Declaration(shares={name: share}) for name, share in shares}
     if declaration.storages:

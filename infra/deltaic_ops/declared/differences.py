@@ -1,4 +1,4 @@
-"""Read the catalog as a declaration, split declarations into entries, and compare two of them."""
+"""Read the catalog as a declaration, and compare it with the declaration in files, entry by entry."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,17 +22,17 @@ CHILD_GROUPS: Mapping[str, Mapping[str, str]] = {
     "model": {"versions": "version"},
     "recipient": {"policies": "policy", "grants": "grant"},
 }
-"""Fields that contain entries, by the kind of the containing entry."""
+"""Fields that contain entries, and the kind of these, by the kind of the containing entry."""
 
 _NAME_FIELDS = frozenset({("table", "hidden_columns"), ("view", "source")})
-"""Fields that are compared ignoring case, because the catalog keeps the spelling of the named object."""
+"""Kind and field pairs compared ignoring case, because the catalog stores the case of the named object."""
 
 Key = tuple[str, tuple[str, ...]]
-"""Kind and lower-case path of an entry; names are compared ignoring case."""
+"""Identity of an entry: kind, and path in lower case, because names are compared ignoring case."""
 
 
 def name_of(kind: str, path: tuple[str, ...]) -> str:
-    """Return the full name of an entry, such as share.schema.table."""
+    """Return the full name of an entry for messages, such as share.schema.table."""
     if kind == "version":
         return f"{'.'.join(path[:-1])} {path[-1]}"
     return (" " if kind in {"grant", "policy"} else ".").join(path)
@@ -42,7 +42,7 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
 class _Named:
     kind: str
     path: tuple[str, ...]
-    """Names of its parents and its own name; for a grant its recipient and share, for a policy its recipient and id."""
+    """Names of its parents and its name; for a grant recipient and share, for a policy recipient and id."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class _Named:
 
     @property
     def root(self) -> str:
-        """Lower-case name of its share, recipient or storage."""
+        """Lower-case name of the share, recipient or storage that contains the entry."""
         return self.path[0].lower()
 
     @property
@@ -64,7 +64,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEntry(_Named):
-    """An entry of the catalog, or of the files."""
+    """An entry (share, table, grant etc.) with its fields, read from the catalog or from files."""
 
     fields: Mapping[str, Any]
     """All fields, including those with default values."""
@@ -72,15 +72,15 @@ class DeclaredEntry(_Named):
 
 @dataclass(frozen=True, slots=True)
 class CatalogDifference(_Named):
-    """An entry that differs between files and catalog."""
+    """An entry that differs between files and catalog, or is in only one of them."""
 
     in_files: Mapping[str, Any] | None
     in_catalog: Mapping[str, Any] | None
-    """The differing fields; all fields if the other side, which is then None, has no such entry."""
+    """`in_files` and `in_catalog` have the differing fields; if one is None, the other has all fields."""
 
 
 def entries(catalog: Declaration) -> Iterator[DeclaredEntry]:
-    """Yield all entries, each after its parent."""
+    """Yield all entries of a declaration, each after its parent."""
     yield from _entries("", (), catalog.model_dump(mode="json"))
 
 
@@ -97,7 +97,7 @@ def _entries(kind: str, path: tuple[str, ...], values: Mapping[str, Any]) -> Ite
 
 
 def differences(files: Declaration, catalog: Declaration) -> list[CatalogDifference]:
-    """Return differences in the order of the files, then entries that only the catalog has."""
+    """Return differing entries in the order of the files, then the entries that only the catalog has."""
     declared = {entry.key: entry for entry in entries(files)}
     existing = {entry.key: entry for entry in entries(catalog)}
     result = []
@@ -119,7 +119,7 @@ def _are_equal(field: tuple[str, str], new: Any, old: Any) -> bool:
 
 
 def repeated_policies(files: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and message of policies that repeat an earlier one of any recipient."""
+    """Yield path and error message for each policy that an earlier recipient or entry already has."""
     first: dict[str, str] = {}
     for name, recipient in files.recipients.items():
         for number, policy in enumerate(recipient.policies):
@@ -129,7 +129,7 @@ def repeated_policies(files: Declaration) -> Iterator[tuple[tuple[str | int, ...
 
 
 def unknown_names(files: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield path and message of fields with a name that is not in the files."""
+    """Yield path and error message for each reference to a share or storage that the files do not declare."""
     known_names: dict[str, dict[str, str]] = {"share": {}, "storage": {}}
     all_entries = list(entries(files))
     for entry in all_entries:
@@ -160,16 +160,16 @@ def _groups(kind: str) -> tuple[str, ...]:
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Deleting = Collection[tuple[str, tuple[str, ...]]]
-"""Kinds and paths of entries that are being deleted."""
+"""Kinds and paths of entries whose deletion is not finished."""
 
 
 def declaration_of(
     admin: CatalogAdmin, report_progress: Callable[[str], object] = str, files: Declaration | None = None
 ) -> Declaration:
-    """Read the catalog, without entries that are being deleted; can miss concurrent changes.
+    """Read the catalog as a declaration, without entries that are being deleted.
 
-    Tables of followed sources are included only if `files` declares them. Calls `report_progress` with the next entry.
-    Raises InvalidParameter for an entry that cannot be written to a file.
+    Can miss concurrent changes. Tables of followed sources are included only if `files` declares them. Calls
+    `report_progress` with the next share or recipient. Raises InvalidParameter for entries that no file can express.
     """
     deleting = set(admin.unfinished_deletions())
     in_files = {entry.key for entry in entries(files)} if files else set()

@@ -1,4 +1,4 @@
-"""Describe the effects of changes for recipients: what they gain, lose, or see differently."""
+"""Describe how changes of the catalog affect recipients: what they gain, lose, or see differently."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,22 +14,22 @@ from deltaic_ops.declared.differences import CatalogDifference, DeclaredEntry, e
 from deltaic_ops.inspection.filter_checks import missing_for_filters
 
 _parse = lru_cache(maxsize=4096)(parse)
-"""Cached, because the same filters are parsed for each recipient."""
+"""Parses a row filter; cached, because each filter is parsed again for each recipient."""
 
 _SHARED_KINDS = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
-"""Kind of a schema that follows a source, with all tables of the source."""
+"""Kind that stands for all tables of the source that a schema follows."""
 
 _MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The same changes for several recipients."""
+    """Description of changes that have the same effect on each of these recipients."""
 
     recipients: tuple[str, ...]
     changes: tuple[str, ...]
-    """Predicates of sentences about a recipient, such as `loses 3 tables: ...`."""
+    """Sentences about a recipient without their subject, such as `loses 3 tables: ...`."""
 
     def __str__(self) -> str:
         names = self.recipients
@@ -38,7 +38,7 @@ class Effect:
 
 
 def effects_of(differences: Iterable[CatalogDifference], files: Declaration, catalog: Declaration) -> list[Effect]:
-    """Return the effects of changing the catalog to match the files, with the current grants."""
+    """Return the effects on recipients of changing the catalog to match the files; ignores expired grants."""
     changed = list(differences)
     before, after = _CatalogState(catalog), _CatalogState(files)
     recipients: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -66,7 +66,7 @@ def effects_of(differences: Iterable[CatalogDifference], files: Declaration, cat
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Return names separated by commas; if there are many, only the first ones."""
+    """Return names separated by commas; after the first five, only the number of the others."""
     items = list(names)
     rest = [f"and {len(items) - _MAX_NAMES} more"] if len(items) > _MAX_NAMES else []
     return ", ".join([*items[:_MAX_NAMES], *rest])
@@ -95,11 +95,11 @@ class _CatalogState:
         }
 
     def grants_of(self, recipient: str) -> Mapping[str, GrantOf]:
-        """Return the grants of a recipient by lower-case share name."""
+        """Return the unexpired grants of a recipient by lower-case share name."""
         return self._grants.get(recipient, {})
 
     def missing_properties(self, share: str, recipient: str) -> Mapping[str, str]:
-        """Return the missing properties that filters need, as text by the name of each table."""
+        """Return, by table name, the properties that row filters need and the recipient lacks, comma-separated."""
         properties, grants = self._properties.get(recipient, {}), self.grants_of(recipient)
         result = {}
         for (kind, _), entry in self.visible_entries(share, recipient).items():
@@ -109,7 +109,7 @@ class _CatalogState:
         return result
 
     def visible_entries(self, share: str, recipient: str) -> Mapping[tuple[str, str], DeclaredEntry]:
-        """Return a recipient's visible entries; a grant with a filter shows only tables and views."""
+        """Return a share's entries that a recipient sees; a grant with a row filter shows only tables and views."""
         grants = self.grants_of(recipient)
         if share not in grants:
             return {}
@@ -121,7 +121,7 @@ class _CatalogState:
 
 
 _Change = tuple[str, str, str]
-"""`loses` or `gains`, a kind and a name; or two empty texts and a complete predicate."""
+"""`loses` or `gains`, a kind and a name; or two empty strings and a complete phrase."""
 
 
 def _share_changes(share: str, key: str, states: list[_CatalogState], moved: Collection[str]) -> Iterator[_Change]:
@@ -131,7 +131,7 @@ def _share_changes(share: str, key: str, states: list[_CatalogState], moved: Col
     grants = [state.grants_of(key).get(share) for state in states]
     if grants[0] and grants[1] and grants[0].ends_at != grants[1].ends_at:
         ends = grants[1].ends_at
-        yield "", "", f"has access to {share} {f'until {ends:%Y-%m-%d %H:%M} UTC' if ends else 'without an end'}"
+        yield "", "", f"has access to {share} {f'until {ends:%Y-%m-%d %H:%M} UTC' if ends else 'without expiry'}"
     missing_before, missing_after = (state.missing_properties(share, key) for state in states)
     newly_missing = {name: text for name, text in missing_after.items() if missing_before.get(name) != text}
     for missing in sorted({*newly_missing.values()}):
@@ -221,7 +221,7 @@ def _recipient_changes(change: CatalogDifference | None, policies: Iterable[Cata
             if field in changed:
                 yield f"is limited to {changed[field]:,} {unit}" if changed[field] else f"has no limit of {unit}"
         if "ends_at" in changed:
-            yield f"has access until {changed['ends_at']}" if changed["ends_at"] else "has access without an end"
+            yield f"has access until {changed['ends_at']}" if changed["ends_at"] else "has access without expiry"
 
 
 def _describe_policy(policy: Mapping[str, Any]) -> str:

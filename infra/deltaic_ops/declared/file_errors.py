@@ -1,4 +1,4 @@
-"""The error for mistakes in files, with one line for each."""
+"""Error class for invalid files, whose message has a line for each problem."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from deltaic.errors import InvalidParameter
 
 
 class Mistakes(InvalidParameter):
-    """Mistakes in files; each line starts with file:line:column, which editors and terminals can open."""
+    """Errors in files; each line of the message starts with file:line:column, which editors can open."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))

@@ -1,4 +1,4 @@
-"""Plan how to change a catalog to match files: ordered steps, and effects for recipients."""
+"""Plan how to change a catalog to match files: ordered steps, and effects on recipients."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,29 +19,29 @@ from deltaic_ops.declared.steps import PlanStep, refollow_remark, steps
 
 @dataclass(frozen=True, slots=True)
 class CatalogPlan:
-    """The differences between files and catalog, and the steps that remove them."""
+    """The differences between files and catalog, and the ordered steps that make the catalog equal."""
 
     files: Declaration
     differences: Sequence[CatalogDifference]
     steps: Sequence[PlanStep]
-    """Steps in order; entries that are deleted with their parent have no step."""
+    """Steps in order of execution; entries that are deleted with their parent have none of their own."""
 
     effects: Sequence[Effect]
     remarks: Sequence[str]
 
     @property
     def deleted_titles(self) -> list[str]:
-        """Titles of deleted entries, and of schemas that stop following their source."""
+        """Kind and name of deleted entries, and of schemas that stop following their source."""
         return [change.title for change in self.differences if change.in_files is None or stops_following(change)]
 
     @property
     def widening_titles(self) -> list[str]:
-        """Titles of the entries whose change lets recipients see more."""
+        """Kind and name of the entries whose change lets recipients see more."""
         return [step.difference.title for step in self.steps if step.widens]
 
 
 def plan(files: Declaration, catalog: Declaration) -> CatalogPlan:
-    """Plan how to change the catalog to match the files; raises InvalidParameter for impossible changes."""
+    """Plan how to change the catalog to match the files; raises InvalidParameter for unsupported changes."""
     changes = differences(files, catalog)
     declared, views = {entry.key: entry for entry in entries(files)}, (view for view in changes if view.kind == "view")
     mistakes = [line for view in views for line in (*_check_unchangeable(view), *_check_source(view, declared))]
@@ -52,7 +52,7 @@ def plan(files: Declaration, catalog: Declaration) -> CatalogPlan:
 
 
 def stops_following(change: CatalogDifference) -> bool:
-    """Return whether a schema stops following its source, which deletes the source's tables."""
+    """Return whether a schema stops following its source, so that the tables of the source are deleted."""
     if not change.in_files or not change.in_catalog or not change.in_catalog.get("follow"):
         return False
     after, before = change.in_files["follow"], change.in_catalog["follow"]
@@ -67,7 +67,7 @@ def _check_unchangeable(view: CatalogDifference) -> Iterator[str]:
 
 
 def _check_source(view: CatalogDifference, declared: Mapping[Key, DeclaredEntry]) -> Iterator[str]:
-    """Yield a mistake if a view's source is neither declared nor in a followed schema."""
+    """Yield an error message if a view's source is neither declared nor in a schema that follows a source."""
     if view.in_files and "sql" in view.in_files:
         source = str(declared[view.key].fields["source"])
         share, schema, name = (part.lower() for part in split_table_name(source))
@@ -85,7 +85,7 @@ class _PlanFile(BaseModel):
 
 
 def write_plan(planned: CatalogPlan, file: Path) -> None:
-    """Save a plan with the content of its files, which have no secrets."""
+    """Save a plan, with the content of the declaration files (which contain no secrets), as JSON."""
     changes, files = (
         list(map(asdict, planned.differences)),
         planned.files.model_dump(mode="json", exclude_defaults=True),
@@ -95,7 +95,7 @@ def write_plan(planned: CatalogPlan, file: Path) -> None:
 
 
 def read_plan(file: Path) -> tuple[Declaration, list[CatalogDifference]]:
-    """Return the files and differences of a saved plan; raises InvalidParameter for other files."""
+    """Read the declaration and differences of a saved plan; raises InvalidParameter for other files."""
     try:
         saved = _PlanFile.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
@@ -104,7 +104,7 @@ def read_plan(file: Path) -> tuple[Declaration, list[CatalogDifference]]:
 
 
 def check_unchanged(current: CatalogPlan, planned: Iterable[CatalogDifference]) -> None:
-    """Raise Conflict if the catalog has differences that are not in the plan."""
+    """Raise Conflict if files and catalog now have differences that are not in the saved plan."""
     planned_by_key = {change.key: change for change in planned}
     changed = [change.title for change in current.differences if planned_by_key.get(change.key) != change]
     if changed:

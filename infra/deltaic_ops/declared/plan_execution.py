@@ -1,4 +1,4 @@
-"""Carry out the steps of a plan, with the same checks as other commands."""
+"""Carry out the steps of a plan for `deltaic apply`, with the checks of the single commands."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.inspection.view_checks import validate_sql
 
 _FATAL_ERRORS = (LockLost, TooManyRequests, Unavailable)
-"""Errors that another order of steps cannot avoid."""
+"""Errors after which other steps are not tried, because they would fail too."""
 
 _Fields = Mapping[str, Any]
 
 
 class StepFailed(Exception):
-    """A step that failed; no other step can fix the cause."""
+    """Error of a step that failed and would fail in another order of steps too."""
 
     def __init__(self, step: PlanStep, error: DeltaicError) -> None:
         super().__init__(error.message)
@@ -43,26 +43,26 @@ class PlanExecution:
 
     admin: CatalogAdmin
     schemas: Callable[[], SchemaReader]
-    """Returns a reader of shared tables and folders, with the operator's credentials."""
+    """Returns a reader of tables and folders, which uses the operator's credentials."""
 
     unchecked: bool = False
-    """Whether unfiltered tables and folders are shared without reading them."""
+    """Whether unfiltered tables and folders are shared without a check that they can be read."""
 
     loopback: bool = False
-    """Whether an issuer can be on this machine, as with a local AWS."""
+    """Whether issuers can have loopback URLs; only with a local AWS emulator."""
 
     warnings: list[str] = field(default_factory=list)
     changed_views: list[View] = field(default_factory=list)
-    """Created and changed views."""
+    """Created and changed views, whose schedules must be updated too."""
 
     deleted_views: list[View] = field(default_factory=list)
     """Deleted views, whose schedules must be deleted too."""
 
     def carry_out(self, steps: Iterable[PlanStep]) -> Iterator[PlanStep]:
-        """Carry out the steps in a possible order, and yield each finished step; raises StepFailed.
+        """Carry out the steps, and yield each finished step; raises StepFailed.
 
-        Changes finish before a later phase starts; otherwise the plan would grant entries that are not filtered yet.
-        New entries can wait until the end: a grant may still have a filter that does not match them.
+        Changes and deletions of a phase finish before the next starts, so that no entry is granted before its filter
+        is set. Failed creations are repeated at the end, because a later change can be their precondition.
         """
         postponed: list[PlanStep] = []
         for _, phase_steps in groupby(steps, lambda step: step.phase):
@@ -76,7 +76,7 @@ class PlanExecution:
             raise first
 
     def _carry_out_phase(self, steps: list[PlanStep]) -> Generator[PlanStep, None, list[StepFailed]]:
-        """Carry out dependent steps as far as possible, and return the failed ones."""
+        """Carry out a phase's steps, retry failed ones while any succeeds, and return those still failed."""
         while steps:
             failures: list[StepFailed] = []
             for step in steps:
@@ -239,7 +239,7 @@ class PlanExecution:
         return self._check_folder(kind, name, location, storage)
 
     def _check_folder(self, kind: str, name: str, location: str, storage: str) -> dict[str, Any]:
-        """Return the facts of a skill as an argument, and add warnings about a folder."""
+        """Check a folder and add warnings; return `facts` for a skill as a keyword argument, otherwise nothing."""
         facts: dict[str, Any] = {}
         if kind == "skill":
             facts["facts"], warnings = skill_facts(self.schemas(), name, location, storage)
@@ -260,7 +260,7 @@ def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:
 
 
 def _property_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Replace `properties` by the properties to add and to remove."""
+    """Replace the field `properties` by the arguments `add_properties` and `remove_properties`."""
     if "properties" not in fields:
         return fields
     properties = fields.pop("properties")
@@ -269,7 +269,7 @@ def _property_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]
 
 
 def _address_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Replace `addresses` by the addresses to add and to remove, and parse `ends_at`."""
+    """Replace `addresses` by the arguments `add_addresses` and `remove_addresses`, and parse `ends_at`."""
     if "addresses" in fields:
         addresses, existing = fields.pop("addresses"), before.get("addresses", ())
         fields["add_addresses"] = [address for address in addresses if address not in existing]

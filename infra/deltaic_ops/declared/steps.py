@@ -1,4 +1,4 @@
-"""Order the changes of a catalog so that rights are removed before any are added."""
+"""Order the changes of a catalog so that rights of recipients are removed before any are added."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,33 +14,33 @@ from deltaic_ops.declared.differences import CatalogDifference, Key, entries
 Action = Literal["delete", "create", "update"]
 
 _KINDS = tuple(PARTS)
-"""All kinds, each after the kinds that it needs."""
+"""All kinds of entries; each is after the kinds to which it can refer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A change of the catalog."""
+    """A step of a plan: the creation, update or deletion of a catalog entry."""
 
     difference: CatalogDifference
     widens: bool
     """Whether a recipient sees more after this step."""
 
     nested_deletions: int = 0
-    """Number of entries that are deleted with this one."""
+    """Number of child entries that are deleted with this entry."""
 
     is_pause: bool = False
-    """Whether a grant is removed only while the entries that it shows change."""
+    """Whether the step removes a grant temporarily, or adds it again, while its entries change."""
 
     @property
     def action(self) -> Action:
-        """The kind of change."""
+        """Type of the change."""
         if self.difference.in_files is None:
             return "delete"
         return "create" if self.difference.in_catalog is None else "update"
 
     @property
     def phase(self) -> int:
-        """Number of the phase, which starts after all steps of the previous phase."""
+        """Phase of the step, 0 to 6; a phase starts after all steps of the previous one."""
         kind = self.difference.kind
         if self.action == "delete":
             return 6 if kind == "storage" else 0
@@ -52,14 +52,14 @@ class PlanStep:
 
 
 def steps(differences: Iterable[CatalogDifference], files: Declaration, catalog: Declaration) -> list[PlanStep]:
-    """Return the steps in order; entries that are deleted with their parent have none."""
+    """Return the steps in order of execution; entries that are deleted with their parent have none."""
     recipients = [*files.recipients.values(), *catalog.recipients.values()]
     granted_shares = frozenset(share.lower() for recipient in recipients for share in recipient.grants)
     return sorted(_add_pauses(list(_plan_steps(differences, granted_shares, files)), files, catalog), key=_order)
 
 
 def refollow_remark(change: CatalogDifference, files: Declaration) -> str:
-    """Return a remark if a followed source can share a deleted table without its filter."""
+    """Return a warning if a schema that follows a source can share a deleted table again, unfiltered."""
     before = change.in_catalog or {}
     is_filtered = before.get("partition_filter") or before.get("hidden_columns")
     if change.kind != "table" or change.in_files is not None or not is_filtered:
@@ -128,7 +128,7 @@ def _plan_steps(
 
 
 def _deleting_parent(key: Key, deleted: set[Key]) -> Key | None:
-    """Return the top-level entry whose deletion also deletes this one."""
+    """Return the outermost entry in `deleted` whose deletion also deletes this entry."""
     kind, path = key
     parents: dict[str, list[Key]] = {
         "grant": [("recipient", path[:1]), ("share", path[1:])],
@@ -146,7 +146,7 @@ _ICEBERG_LEVELS: Mapping[str, Any] = {"": 0, "signed": 1, "vended": 2}
 
 
 def widens(change: CatalogDifference, granted_shares: frozenset[str]) -> bool:
-    """Return whether a change lets a recipient see more.
+    """Return whether a change of the catalog lets a recipient see more.
 
     `granted_shares` are the lower-case names of shares with grants, before or after the change.
     """
