@@ -285,16 +285,16 @@ def test_pages_by_position_equal_a_full_read(tmp_path: Path, arrange: Callable[[
         pytest.param(
             [metadata(), {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}],
             TableUnreadable,
-            "contradicts itself",
+            "is inconsistent",
             id="features_not_listed",
         ),
         pytest.param(
             [metadata(), {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "readerFeatures": ["a"]}}],
             TableUnreadable,
-            "contradicts itself",
+            "is inconsistent",
             id="features_below_version_3",
         ),
-        pytest.param([{"metaData": {"name": "n"}}, protocol()], TableUnreadable, "broken metaData", id="no_id"),
+        pytest.param([{"metaData": {"name": "n"}}, protocol()], TableUnreadable, "invalid metaData", id="no_id"),
         pytest.param([metadata(), protocol(), {"add": {"size": 1}}], TableUnreadable, "0.json", id="add_without_path"),
     ],
 )

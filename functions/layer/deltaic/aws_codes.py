@@ -1,4 +1,4 @@
-"""AWS error codes that mean the same for every AWS service."""
+"""AWS error codes that have the same meaning in every AWS service."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -28,11 +28,11 @@ DENIED: Final = frozenset({
 """The credentials are wrong or lack the permission: a retry cannot succeed."""
 
 SKEWED: Final = ("Signature expired", "Signature not yet current")
-"""Parts of the message if the signer's clock is wrong; the code is the same as for a wrong key."""
+"""Parts of AWS's error message if the caller's clock is wrong; the error code is the same as for a wrong key."""
 
 UNREADABLE: Final[Mapping[str, str]] = {
     "InvalidObjectState": "files of this table are archived: its provider must restore them",
     "InvalidRequest": "files of this table are encrypted with a key that S3 lacks (SSE-C): its provider must change it",
     "KMS": "the KMS key of this table's files cannot be used: its provider must enable or replace it",
 }
-"""Code (up to a dot) of a permanent S3 error for an object that the caller may read, and its cause and remedy."""
+"""Permanent S3 errors for objects that the caller may read: error code (up to a dot) -> cause and remedy."""

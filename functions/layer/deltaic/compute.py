@@ -50,11 +50,11 @@ _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
     "struct_field": StructFieldOptions,
     "utf8_slice_codeunits": SliceOptions,
 }
-"""Option class of each function that is called with options; all other functions use Arrow's defaults."""
+"""Arrow's option class for each function that is called with options; all other functions use Arrow's defaults."""
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return Arrow's function of this name, which takes values and then its options."""
+    """Return Arrow's compute function with this name; it takes its arguments and then options."""
     try:
         function = get_function(_KEYWORDS.get(name, name))
     except KeyError:

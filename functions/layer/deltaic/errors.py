@@ -2,9 +2,9 @@
 
     DeltaicError
     ├── InvalidParameter       400  INVALID_PARAMETER_VALUE   a value is wrong; the caller can correct it
-    ├── MalformedRequest       400  MALFORMED_REQUEST         unreadable, or a version that the log does not have
+    ├── MalformedRequest       400  MALFORMED_REQUEST         cannot be parsed, or the log lacks the version
     ├── UnsupportedOperation   400  UNSUPPORTED_OPERATION     impossible for this table; the message has the remedy
-    ├── TableUnreadable        400  RESOURCE_DOES_NOT_EXIST   log or files are broken or missing; the provider acts
+    ├── TableUnreadable        400  RESOURCE_DOES_NOT_EXIST   log or files are broken or missing; the provider must act
     │   └── TableRefused       400  RESOURCE_DOES_NOT_EXIST   the storage denies access
     ├── Unauthenticated        401  UNAUTHENTICATED           no valid bearer token
     ├── PermissionDenied       403  PERMISSION_DENIED         authenticated, but not allowed
@@ -15,8 +15,8 @@
     └── Unavailable            503  TEMPORARILY_UNAVAILABLE   a transient failure of another service; clients retry
 
 A message says what is wrong and what to do. It never contains a secret (token, signed URL, credential) or a location of
-the provider. Locations belong into `detail`, which only the provider's log shows. Any other exception is logged and
-answered as 500 INTERNAL_ERROR with an empty message. A permanent failure is never a 5xx, because clients retry those
+the provider. Locations belong in `detail`, which only the provider's log shows. Any other exception is logged and
+returned as 500 INTERNAL_ERROR with an empty message. A permanent failure is never a 5xx, because clients retry those
 for minutes (PROTOCOL.md, "REST APIs": the error body).
 """
 

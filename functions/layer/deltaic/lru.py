@@ -10,7 +10,7 @@ _V = TypeVar("_V")
 
 
 class MemoryBudget:
-    """Byte limit of several Lru caches, each for one kind of value; thread-safe."""
+    """Memory limit in bytes that several Lru caches share, each for one kind of value; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -18,17 +18,17 @@ class MemoryBudget:
         """Bytes of all cached values; at most `max_bytes` after each call."""
         self.lock = Lock()
         self.values: OrderedDict[tuple[object, Hashable], tuple[int, object]] = OrderedDict()
-        """Size and value by kind and key, the least recently used first."""
+        """(kind, key) -> (bytes, value) of all cached values, the least recently used first."""
 
     def evict(self) -> None:
-        """Remove values until the others fit; the caller holds the lock."""
+        """Evict the least recently used values until the rest fit; the caller must hold the lock."""
         while self.nbytes > self.max_bytes:
             _, (freed, _) = self.values.popitem(last=False)
             self.nbytes -= freed
 
 
 class Lru(Generic[_K, _V]):
-    """Cache of the values of one kind; a budget of 0 bytes keeps nothing."""
+    """Least-recently-used cache for one kind of value; with a budget of 0 bytes it caches nothing."""
 
     def __init__(self, budget: MemoryBudget, kind: Hashable = None) -> None:
         """Create a cache for one kind of value, by default a unique one."""
@@ -36,7 +36,7 @@ class Lru(Generic[_K, _V]):
         self._kind = object() if kind is None else kind
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key and mark it as used; None without one."""
+        """Return the value of a key and mark it as used; None if it is not cached."""
         budget, entry_key = self._budget, (self._kind, key)
         with budget.lock:
             entry = budget.values.get(entry_key)
@@ -46,14 +46,14 @@ class Lru(Generic[_K, _V]):
             return cast("_V", entry[1])
 
     def pop(self, key: _K) -> _V | None:
-        """Remove and return the value of a key; None if there is none."""
+        """Remove and return the value of a key; None if it is not cached."""
         with self._budget.lock:
             nbytes, value = self._budget.values.pop((self._kind, key), (0, None))
             self._budget.nbytes -= nbytes
             return cast("_V | None", value)
 
     def put(self, key: _K, value: _V, nbytes: int) -> None:
-        """Add a value and evict others; a value above the limit is not kept."""
+        """Cache a value and evict others; a value larger than the budget is not cached."""
         budget, entry_key = self._budget, (self._kind, key)
         with budget.lock:
             before, _ = budget.values.pop(entry_key, (0, None))
@@ -71,7 +71,7 @@ class Lru(Generic[_K, _V]):
             ]
 
     def remeasure(self, nbytes: Callable[[_V], int]) -> None:
-        """Update the sizes of all values of this kind, because cached values can grow."""
+        """Measure the values of this kind again, because cached values can grow."""
         budget = self._budget
         with budget.lock:
             for entry_key, (before, value) in list(budget.values.items()):

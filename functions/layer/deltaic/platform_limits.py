@@ -13,10 +13,10 @@ BYTES_PER_SECOND: Final = 2 * 1024 * 1024
 """Rate limit for the bytes after FREE_BURST_BYTES."""
 
 STREAMED_BYTES: Final = 200_000_000
-"""Lambda cuts a streamed response after this many bytes, even in the middle of a line."""
+"""Lambda truncates a streamed response after this many bytes, even in the middle of a line."""
 
 BUFFERED_BYTES: Final = 6 * 1024 * 1024
-"""Most bytes of a buffered response: the JSON document with the body as an escaped string or in base64."""
+"""Maximum bytes of a buffered response: the JSON document with the body as an escaped string or in base64."""
 
 BUFFERED_SECONDS: Final = 29.0
 """Seconds that API Gateway waits for a buffered response."""

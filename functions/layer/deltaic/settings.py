@@ -16,11 +16,11 @@ from deltaic.platform_limits import FREE_BURST_BYTES, STREAMED_BYTES
 _Switch: TypeAlias = Literal["enabled", "disabled"]
 _OnFailure: TypeAlias = Literal["open", "closed"]
 _TTL_SECONDS = range(60, 604_801)
-"""From one minute to the maximum of S3."""
+"""Permitted lifetimes of signed URLs: one minute to seven days, the maximum of S3."""
 _MIN_LIMIT = 4_000_000
-"""Below this number of bytes a response could not end in time: a chunk has about one million."""
+"""Minimum of `stream_limit_bytes`: a response is sent in chunks of about 1 MB and must end before the limit."""
 _MIN_PAGE = 10_000
-"""Below this number of bytes a page would contain only its first and last lines."""
+"""Minimum of `page_bytes`: a smaller page would contain only its first and last lines."""
 
 
 _VARIABLES: Final = {
@@ -28,7 +28,7 @@ _VARIABLES: Final = {
     "endpoint_url": "AWS_ENDPOINT_URL",
     "memory_mb": "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
 }
-"""Variables that AWS defines; all others have the names of the fields."""
+"""Environment variables that AWS defines; all other settings have their variables' names in lower case."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -48,12 +48,12 @@ class Settings(msgspec.Struct, frozen=True):
     url_ttl_seconds: int = 3600
     response_streaming: _Switch = "disabled"
     stream_limit_bytes: int = STREAMED_BYTES
-    """Most bytes on the wire of a streamed response: Lambda cuts it at 200 MB. 0 means no limit."""
+    """Maximum bytes of a streamed response as sent: Lambda truncates it at 200 MB. 0 means no limit."""
 
     server_pages: _Switch = "enabled"
-    """Whether clients that always request the next page get pages that they did not request (decision 92)."""
+    """Whether the server splits responses into pages without request, for clients that read all pages (decision 92)."""
     page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
-    """Most bytes on the wire of such a page: what Lambda sends at full speed, less a margin. 0 means no such pages."""
+    """Maximum bytes of such a page as sent: what Lambda sends at full speed, less a margin. 0 means no such pages."""
 
     unread_statistics: _Switch = "disabled"
     """Whether file statistics are sent to clients that never read them."""
@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Bucket for Iceberg metadata; if empty, Iceberg clients are not served."""
 
     iceberg_files_at_once: int = 400_000
-    """Most files for which Iceberg metadata is written during the request; for more, in the background."""
+    """Maximum files of a table whose Iceberg metadata is written during the request; above, in the background."""
 
     iceberg_maker: str = ""
     """ARN of the alias of the function that writes Iceberg metadata in the background."""
@@ -86,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True):
     """KMS key that signs this server's JWTs; if empty, it issues none."""
 
     token_minutes: int = 30
-    """Lifetime of such a JWT."""
+    """Lifetime in minutes of a JWT that this server signs."""
 
     notice_days: int = 0
     """Days before the expiry of a token or grant at which a notice is sent."""
@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True):
     """EventBridge bus for notices."""
 
     notices_source: str = "deltaic"
-    """Source of the notices' events."""
+    """Field `source` of the EventBridge events that carry notices."""
 
     region: str = "us-east-1"
     endpoint_url: str = ""
@@ -106,7 +106,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Settings":
-        """Return the settings of an environment; raises ValueError with the name of an invalid variable."""
+        """Parse settings from environment variables; raises ValueError with the name of an invalid variable."""
         values = {}
         for field, default in zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True):
             name = _VARIABLES.get(field, field.upper())
@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def _parse_value(name: str, text: str, kind: Any, default: Any) -> Any:
-    """Return a variable's value: a string, an integer, or one of a few words."""
+    """Parse an environment variable by its setting's type: a string, an integer, or one of the permitted words."""
     if choices := get_args(kind):
         if text not in choices:
             raise ValueError(f"{name} is {text!r}: set {' or '.join(choices)}")

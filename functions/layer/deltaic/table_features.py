@@ -13,10 +13,10 @@ class Concerns(Enum):
     DATA = "data"
     """Readers of data files: a client must support the feature if a table uses it."""
     LOG = "log"
-    """Readers of the log, so this server alone."""
+    """Programs that read the log: only this server must support the feature, not its clients."""
     WRITERS = "writers"
     UNREAD = "unread"
-    """Readers; this server does not support it."""
+    """All readers, but this server does not support the feature."""
 
 
 class TableFeature(NamedTuple):

@@ -1,4 +1,4 @@
-"""Read a Delta log: files of a table's version, and changes between two versions.
+"""Read a Delta log: the files of a table version, and the changes between two versions.
 
 Example: read version 12 of a table with a checkpoint at version 10.
 

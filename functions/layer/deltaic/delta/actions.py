@@ -1,6 +1,6 @@
-"""Actions of the log: decoded fields, and raw JSON where clients receive it.
+"""Actions of the Delta log: decoded fields, and the raw JSON of actions that clients receive.
 
-Delta protocol, "Actions". Decoding is as lenient as writers are: a missing field equals null, and a number such as
+Delta protocol, "Actions". Decoding accepts what writers produce: a missing field equals null, and a number such as
 `5100.0` is an integer (`strict=False` of the decoders).
 """
 
@@ -37,7 +37,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """Requirements for readers; a missing feature list is None, and `raw` is as in Metadata."""
+    """Requirements for readers (`protocol` action); a missing feature list is None, and `raw` is as in Metadata."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None
@@ -106,7 +106,7 @@ def integer(value: Any) -> Any:
 
 
 def to_text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
-    """Return a map of the log with each value as a string or None."""
+    """Convert the values of a JSON object of the log, such as `partitionValues`, to strings; null becomes None."""
     return {key: value if value is None else text(value) for key, value in (values or {}).items()}
 
 
@@ -128,7 +128,7 @@ def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
             "createdTime": integer(action.get("createdTime")),
         }
     except (KeyError, TypeError, AttributeError) as broken:
-        message = f"the table's log cannot be read: {path} has a broken metaData: {broken!r}"
+        message = f"the table's log cannot be read: {path} contains an invalid metaData action: {broken!r}"
         raise TableUnreadable(message, path) from broken
     return Metadata(
         fields["id"],
@@ -154,13 +154,13 @@ def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
             "writerFeatures": _parse_features(action.get("writerFeatures"), writer, _WRITER_WITH_FEATURES),
         }
     except (TypeError, ValueError, AttributeError) as broken:
-        message = f"the table's log cannot be read: {path} has a broken protocol: {broken!r}"
+        message = f"the table's log cannot be read: {path} contains an invalid protocol action: {broken!r}"
         raise TableUnreadable(message, path) from broken
     return Protocol(reader, fields["readerFeatures"], fields["writerFeatures"], _encode_ordered(fields, action))
 
 
 def _parse_features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
-    """Return a sorted feature list; None if empty below the version that requires one."""
+    """Return a sorted feature list; None for an empty list if the protocol version requires none."""
     if names is None or (not names and version < named_from):
         return None
     return tuple(sorted({str(name) for name in names}))

@@ -1,7 +1,7 @@
 """Cache of snapshots that updates an older snapshot by reading only new commits.
 
-Every request still lists the log, so no answer is older than the request. A cached value is used only if its files have
-the same names, sizes and times in the listing.
+Every request still lists the log, so no response is older than its request. A cached value is used only if the listing
+shows its files with the same names, sizes and times.
 """
 
 from typing import Final
@@ -15,10 +15,10 @@ from deltaic.lru import Lru, MemoryBudget
 
 _FOR_SNAPSHOTS: Final = 4
 _FOR_COMMITS: Final = 16
-"""Divisors of the memory limit: the parts for snapshots and for commits. Row groups of checkpoints get the rest."""
+"""Snapshots get a quarter of the memory limit, commits a sixteenth, and row groups of checkpoints the rest."""
 
 _COMMITS_IN_A_LISTING: Final = 300
-"""A listing page has a thousand names, and each commit has up to three files."""
+"""Commits in one page of an S3 listing: a page has 1000 names, and a commit has up to three files."""
 
 
 class SnapshotCache:
@@ -33,7 +33,7 @@ class SnapshotCache:
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None
     ) -> Snapshot:
-        """Return a version of a table, as DeltaLog.snapshot does.
+        """Return a table version; the parameters and errors are those of `DeltaLog.snapshot`.
 
         `table` identifies the table in this process by location and storage, not by its name in a share. A cached
         snapshot keeps using the store that it was created with, so stores must renew their credentials.
@@ -49,7 +49,7 @@ class SnapshotCache:
         return snapshot
 
     def hint(self, table: str) -> int | None:
-        """Return a checkpoint version close enough to the latest for one listing page, or None.
+        """Return a checkpoint version from which one listing page reaches the latest version; None if unknown.
 
         The hint replaces a read of `_last_checkpoint`. A wrong hint does not change the result.
         """

@@ -1,7 +1,8 @@
-"""Read a checkpoint: parts in a fixed order, protocol and metadata with few requests.
+"""Read a Delta checkpoint: list its parts in a fixed order, and read protocol and metadata with few requests.
 
 Classic, multi-part and v2 checkpoints differ only in where their parts are listed. Delta protocol, "V2 Spec": the
-top-level file lists sidecars, which contain the adds and removes. A file with a classic name can be a v2 checkpoint.
+top-level file lists sidecars, which contain `add` and `remove` actions. A file with a classic name can be a v2
+checkpoint.
 """
 
 from functools import cached_property
@@ -46,13 +47,13 @@ class CheckpointReader(msgspec.Struct, dict=True):
     _listed_parts: tuple[ParquetPart, ...] | None = None
     """The checkpoint's own Parquet files, as the log lists them."""
     _all_parts: tuple[Part, ...] | None = None
-    """Those files and their sidecars."""
+    """The checkpoint's own files and the sidecars that they list."""
     _supplied_manifest: bytes | None = None
-    """Content of the manifest, until it is decoded."""
+    """Content of the JSON manifest that `supply_manifest` set, until it is decoded."""
 
     @property
     def unread_manifest(self) -> LogFile | None:
-        """The JSON manifest if it is not read yet and at most WINDOW_BYTES large."""
+        """The file of the JSON manifest, if it is not read yet and has at most WINDOW_BYTES."""
         file = self.checkpoint.files[0]
         is_read = self._supplied_manifest is not None or self._all_parts is not None or "_manifest" in vars(self)
         return None if is_read or not _is_manifest(file) or file.size > WINDOW_BYTES else file
@@ -68,7 +69,7 @@ class CheckpointReader(msgspec.Struct, dict=True):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return all parts that can contain adds, in an order fixed by the checkpoint."""
+        """Return all parts that can contain `add` actions, in an order that depends only on the checkpoint."""
         if self._all_parts is None:
             self._all_parts = self._manifest.parts if self._manifest is not None else self._read_sidecars()
         return self._all_parts
@@ -163,5 +164,5 @@ def _convert_maps(action: dict[str, Any], full_path: str) -> dict[str, Any]:
         encoding["options"] = dict(encoding.get("options") or ())
         return action | {"format": encoding, "configuration": dict(action.get("configuration") or ())}
     except (TypeError, ValueError) as broken:
-        message = f"the table's log cannot be read: {full_path} has a broken metaData: {broken}"
+        message = f"the table's log cannot be read: {full_path} contains an invalid metaData action: {broken}"
         raise TableUnreadable(message, full_path) from broken

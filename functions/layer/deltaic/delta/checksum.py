@@ -33,7 +33,7 @@ class Checksum(msgspec.Struct, frozen=True):
     totals: Totals
 
     def agrees_with(self, tail: Tail, *, is_complete: bool) -> bool:
-        """Return whether the commits confirm this checksum; `is_complete` if there is no checkpoint."""
+        """Return whether this checksum matches the commits; `is_complete` if `tail` has all commits of the table."""
         if (tail.protocol or self.protocol, tail.metadata or self.metadata) != (self.protocol, self.metadata):
             return False
         totals = Totals(tail.files.num_rows, pc.sum(tail.files["size"]).as_py() or 0)

@@ -1,4 +1,4 @@
-"""Cache of commit contents, for the further pages of a range that fits into memory.
+"""Cache of commit files, so that later pages of a range of changes do not fetch them again.
 
 Each page of a range lists the log again. The key of a commit is its listed file (name, size, time, ETag), so a replaced
 commit has another key.
@@ -13,12 +13,12 @@ from deltaic.delta.store import LogFile, TableStore
 from deltaic.lru import Lru, MemoryBudget
 
 _PER_COMMIT: Final = 400
-"""Estimated bytes of a key."""
+"""Estimated bytes in memory of a commit's key."""
 _SHARE: Final = 2
 """Divisor of the memory limit for one range: a larger range would evict its own beginning."""
 
 ReadFiles = Callable[[Sequence[LogFile]], list[bytes]]
-"""Returns complete files of the log, in the given order; raises what `read_all_listed` raises."""
+"""Returns the contents of log files in the given order; raises the same errors as `read_all_listed`."""
 
 
 class CommitCache:
@@ -29,7 +29,7 @@ class CommitCache:
         self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._budget)
 
     def reader(self, table: str, store: TableStore, commits: Sequence[LogFile]) -> ReadFiles:
-        """Return a function that reads these commits; `table` identifies the table in this process."""
+        """Return a function that reads these commits, from the cache if possible; `table` is part of the cache key."""
         if sum(file.size + _PER_COMMIT for file in commits) * _SHARE > self._budget.max_bytes:
             return partial(read_all_listed, store)
         return partial(self._read, table, store)

@@ -1,4 +1,4 @@
-"""Changes of commits: the actions that a reader of changes must see, in log order.
+"""Changes of commits: the actions that a reader of the change data feed needs, in log order.
 
 Delta protocol, "Reader Requirements for AddCDCFile": if a commit has cdc actions, readers use only those. A MERGE that
 changed no row can still rewrite files; such a commit has no changes.
@@ -22,7 +22,7 @@ _WINDOW_COMMITS: Final = 32
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """An add, remove or cdc action."""
+    """An `add`, `remove` or `cdc` action."""
 
     action: Add | Remove | AddCdcFile
 
@@ -38,7 +38,7 @@ class CommitChanges(msgspec.Struct, frozen=True):
     actions: tuple[Change, ...]
     merged_nothing: bool
     updates_none: bool
-    """Whether the writer reports only deletes and inserts, so that no cdc file contains a part of an update."""
+    """Whether the commit's metrics report no updated rows, so that no `cdc` file contains a part of an update."""
     size: int
     """Size of the commit file in bytes."""
     mark: str = ""
@@ -55,11 +55,11 @@ class CommitChanges(msgspec.Struct, frozen=True):
         return next((action for action in reversed(self.actions) if isinstance(action, Protocol)), None)
 
     def data(self) -> list[Change]:
-        """Return adds and removes that change data, and metadata and protocol."""
+        """Return the `add` and `remove` actions that change data, and `metaData` and `protocol` actions."""
         return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
 
     def change_data(self) -> list[Change]:
-        """Return cdc files, metadata and protocol; without cdc files the same as `data`."""
+        """Return the `cdc`, `metaData` and `protocol` actions; without `cdc` actions the same as `data`."""
         recorded = any(_is_cdc(action) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()
@@ -80,14 +80,14 @@ class CommitRange(msgspec.Struct, frozen=True):
     contents: ReadFiles
     commits: Sequence[CommitFile]
     times: Mapping[int, int]
-    """Time of each version (see deltaic.delta.times)."""
+    """Commit time of each version in ms since the epoch (see deltaic.delta.times)."""
 
     def __iter__(self) -> Iterator[CommitChanges]:
         """Read all commits in ascending order."""
         return self.read(0)
 
     def read(self, after: int, at_once: int | None = None) -> Iterator[CommitChanges]:
-        """Read the commits after the first `after` ones; raises TableUnreadable for a broken one.
+        """Read the commits except the first `after` ones; raises TableUnreadable for an invalid one.
 
         `at_once` is the number of commits in the first fetch; each further fetch doubles it.
         """
@@ -102,7 +102,7 @@ class CommitRange(msgspec.Struct, frozen=True):
 
 
 def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, table: str) -> CommitRange:
-    """Return the commits `start` to `end`, both included; raises an error for a gap.
+    """Return the commits `start` to `end`, both included; raises an error if one is missing.
 
     `table` identifies the table in the cache. Sends the same requests as `times.list_times`. Raises MalformedRequest
     for a range past the latest version, and TableUnreadable with the name of a missing commit.
@@ -155,7 +155,7 @@ def _merged_nothing(info: dict[str, Any]) -> bool:
 
 
 def _updates_none(info: dict[str, Any]) -> bool:
-    """Return whether an operation updates no row; Spark and deltalake use different metric names."""
+    """Return whether the metrics of a commit report no updated rows; Spark and deltalake name them differently."""
     operation, metrics = info.get("operation"), info.get("operationMetrics")
     if operation == "MERGE" and isinstance(metrics, dict):
         updated = metrics.get("numTargetRowsUpdated", metrics.get("num_target_rows_updated"))

@@ -15,14 +15,14 @@ from deltaic.delta.paths import CommitFile
 from deltaic.errors import TableUnreadable
 
 WINDOW_BYTES: Final = 16 << 20
-"""Bytes of commits that are fetched together."""
+"""Maximum total bytes of commit files that are fetched together."""
 
 _SLICE: Final = 4 << 20
 """Bytes decoded at a time, so that a commit of a million adds never becomes a million objects in memory."""
 
 
 class FileActions(msgspec.Struct, gc=False):
-    """A line of a commit with the actions that replay needs."""
+    """Actions in one line of a commit file, limited to those that reconciliation (`replay`) needs."""
 
     add: Add | None = None
     remove: Remove | None = None
@@ -88,11 +88,11 @@ def in_commit_timestamp(content: bytes, path: str) -> int:
             info = _info.decode(line).commit_info
         if info is not None and info.in_commit_timestamp is not None:
             return info.in_commit_timestamp
-    raise TableUnreadable(f"the table's log contradicts itself: {path} has no inCommitTimestamp though it is enabled")
+    raise TableUnreadable(f"the table's log is inconsistent: {path} has no inCommitTimestamp though it is enabled")
 
 
 def decode_json(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
-    """Decode an action as plain JSON values; None if the line has none."""
+    """Decode a raw action as plain JSON values; None if it is empty or null. `path` is for error messages."""
     value = bytes(raw)
     if not value or value == b"null":
         return None
@@ -101,7 +101,7 @@ def decode_json(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
 
 
 def to_windows(commits: Iterable[CommitFile], most_commits: int | None = None) -> Iterator[list[CommitFile]]:
-    """Split commits into groups of at most WINDOW_BYTES, larger commits alone."""
+    """Group commits: each group has at most WINDOW_BYTES, or is a single larger commit."""
     window: list[CommitFile] = []
     window_bytes = 0
     for commit in commits:

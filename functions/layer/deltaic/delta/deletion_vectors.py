@@ -1,4 +1,4 @@
-"""Deletion vector descriptors: their files and bytes, and ids of logical files.
+"""Deletion vector descriptors: paths and contents of their files, and ids of logical files.
 
 Delta protocol, "Deletion Vector Descriptor Schema". Storage type `u` is a file named by a UUID in Z85 after an optional
 random prefix, `p` an absolute path, and `i` the bytes themselves.
@@ -23,7 +23,7 @@ _BASE85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 """Alphabet of Python's base 85 (RFC 1924)."""
 _TO_Z85: Final = bytes.maketrans(_BASE85, _Z85)
 _FROM_Z85: Final = bytes(_BASE85[_Z85.index(byte)] if byte in _Z85 else 0 for byte in range(256))
-"""Maps bytes outside the alphabet to 0, which is in neither alphabet."""
+"""Translates Z85 to Python's base 85; bytes outside the Z85 alphabet become 0, which is in neither alphabet."""
 _LENGTH: Final = struct.Struct(">I")
 _ENCODED_UUID: Final = 20
 _FILES_AT_ONCE: Final = 16
@@ -32,7 +32,7 @@ _GROUP: Final = 5
 
 
 class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A deletion vector descriptor of the log; `size_in_bytes` does not include the frame."""
+    """A deletion vector descriptor of the log; `size_in_bytes` does not include length prefix and CRC-32."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -42,13 +42,13 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the vector of a DELETION_VECTOR row (deltaic.delta.scan.file_batches)."""
+        """Convert a row of the Arrow type DELETION_VECTOR (deltaic.delta.scan.file_batches)."""
         size, cardinality = row["sizeInBytes"] or 0, row["cardinality"] or 0
         return cls(row["storageType"], row["pathOrInlineDv"], size, cardinality, row["offset"])
 
     @property
     def row(self) -> dict[str, str | int | None]:
-        """The vector as a DELETION_VECTOR row."""
+        """The vector as a row of the Arrow type DELETION_VECTOR."""
         return dict(msgspec.to_builtins(self))
 
     @property
@@ -89,7 +89,7 @@ def framed_range(offset: int, size_in_bytes: int) -> tuple[int, int]:
 
 
 def inline(framed: bytes, size_in_bytes: int) -> str:
-    """Return the inline text (storage type `i`) of a vector from the bytes of `framed_range`.
+    """Return the inline form (storage type `i`) of a vector from the bytes of its `framed_range`.
 
     Delta protocol, "Deletion Vector Format": length and CRC-32 are big-endian, and the data between them is the same as
     in an inline vector. Raises TableUnreadable if length or CRC-32 do not match.
@@ -107,16 +107,16 @@ def encode_z85(data: bytes) -> str:
 
 
 def decode_z85(text: str) -> bytes:
-    """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable for invalid text."""
+    """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable if invalid."""
     try:
         # b85decode accepts incomplete groups; spaces, which are in no alphabet, make it reject them.
         return base64.b85decode(text.ljust(-(-len(text) // _GROUP) * _GROUP).encode("ascii").translate(_FROM_Z85))
     except ValueError as broken:
-        raise TableUnreadable("the log has a deletion vector with invalid Z85 text", text) from broken
+        raise TableUnreadable("the log has a deletion vector that is not a valid Z85 string", text) from broken
 
 
 def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
-    """Return the `framed_range` bytes of each vector; None if inline or None.
+    """Read the bytes in the `framed_range` of each vector from its file; None for inline vectors and for None.
 
     Raises TableUnreadable for a missing file.
     """

@@ -26,7 +26,7 @@ PREVIEWS: Final = {feature.name: feature.final_name for feature in TABLE_FEATURE
 PARQUET_MISREADS: Final = frozenset(
     feature.name for feature in TABLE_FEATURES if feature.misread_as_parquet and not feature.final_name
 )
-"""Live features with which a client of the parquet format would return wrong rows, columns or values."""
+"""Features in use with which a client of the parquet format would return wrong rows, columns or values."""
 
 READABLE: Final = LOG_ONLY | {feature.name for feature in TABLE_FEATURES if feature.concerns is Concerns.DATA}
 """Reader features that this server supports."""
@@ -60,10 +60,10 @@ def check_readable(protocol: Protocol) -> None:
             f"{_FEATURES_READER_VERSION}. Ask the provider for a table with a lower reader version."
         )
     if version == _FEATURES_READER_VERSION and features is None:
-        raise TableUnreadable("the table's log contradicts itself: reader version 3 requires a list of reader features")
+        raise TableUnreadable("the table's log is inconsistent: reader version 3 requires a list of reader features")
     if version < _FEATURES_READER_VERSION and features:
         raise TableUnreadable(
-            f"the table's log contradicts itself: reader version {version} with reader features "
+            f"the table's log is inconsistent: reader version {version} with reader features "
             f"{', '.join(sorted(features))}"
         )
     for feature in features or ():
@@ -80,8 +80,8 @@ def check_readable(protocol: Protocol) -> None:
 def check_metadata(metadata: Metadata) -> None:
     """Raise UnsupportedOperation if the data files are not Parquet, which every client requires.
 
-    Raises TableUnreadable, with the column's name, if the schema does not contain a partition column in the same
-    spelling: clients look up its values by name, and return NULL if they find none.
+    Raises TableUnreadable, with the column's name, if the schema does not contain a partition column with the
+    same upper and lower case: clients look up its values by name, and return NULL if they find none.
     """
     if metadata.format.provider.lower() != "parquet":
         raise UnsupportedOperation(
@@ -94,12 +94,12 @@ def check_metadata(metadata: Metadata) -> None:
     for column in filter(lambda column: column not in names, metadata.partition_columns):
         problem = next((f"spells '{name}'" for name in names if name.lower() == column.lower()), "lacks")
         raise TableUnreadable(
-            f"the table's log contradicts itself: partitionColumns has '{column}', which the schema {problem}"
+            f"the table's log is inconsistent: partitionColumns has '{column}', which the schema {problem}"
         )
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """Return the reader features that this protocol allows, previews under their final names."""
+    """Return the reader features that a table's protocol allows; previews have their final names."""
     if protocol.min_reader_version < _MAPPING_READER_VERSION:
         return frozenset()
     if protocol.min_reader_version == _MAPPING_READER_VERSION:
@@ -108,10 +108,10 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 
 
 def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vectors: bool = False) -> frozenset[str]:
-    """Return the reader features in use, which a client must support.
+    """Return the reader features that the table uses, which a client must support.
 
-    Features of the log alone are never included. Deletion vectors are in use if the table property allows writers to
-    add them, or if a file has one (`has_deletion_vectors`, see Snapshot).
+    Features that concern only the log are never included. Deletion vectors are in use if the table property allows
+    writers to add them, or if a file has one (`has_deletion_vectors`, see Snapshot).
     """
     supported = supported_features(protocol)
     configuration = metadata.configuration
@@ -138,7 +138,7 @@ _PARTITION_VALUES_IN_FILES = ("materializePartitionColumns", "icebergCompatV1", 
 
 
 def partition_values_in_files(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Return the feature that stores partition values in files too; None without one."""
+    """Return the table feature by which data files also contain partition values; None without one."""
     supported = {name.lower() for name in protocol.writer_features or ()}
     for feature in _PARTITION_VALUES_IN_FILES:
         enabled = metadata.configuration.get(f"delta.enable{feature[0].upper()}{feature[1:]}", "false")

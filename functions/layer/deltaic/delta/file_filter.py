@@ -16,7 +16,7 @@ class FileFilter(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """Key of this filter; filters with equal keys keep the same rows."""
+        """Key of this filter; filters with equal keys keep the same files."""
 
     @property
     def needs_statistics(self) -> bool:
@@ -27,25 +27,25 @@ class FileFilter(Protocol):
         """Return whether partition values can change the result; if not, `by_partition` is not called."""
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        """Filter row groups of a checkpoint by JSON statistics that hold for all their files.
+        """Select row groups of a checkpoint by JSON statistics that are valid for all their files.
 
         The statistics include bounds of partition columns. Missing statistics keep the row group.
         """
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        """Filter by partition values (`map<string,string>`)."""
+        """Select files by their partition values (`map<string,string>`)."""
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Return the leaves of `stats_parsed` to read, such as `minValues.price`; empty if they cannot help."""
+        """Return the leaf columns of `stats_parsed` to read, such as `minValues.price`; empty if none drop files."""
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
-        """Filter by partition values and by those leaves; the struct has no other leaves.
+        """Select files by partition values and the columns in `typed_leaves`; the struct has no other columns.
 
         Partition values that are not needed are null, here and in the next step.
         """
 
     def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
-        """Return whether those leaves are complete, so that `by_json_statistics` cannot drop more files."""
+        """Return whether these typed statistics are complete, so that `by_json_statistics` cannot drop more files."""
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
-        """Filter by partition values and JSON statistics; null or invalid statistics keep the file."""
+        """Select files by partition values and JSON statistics; null or invalid statistics keep the file."""

@@ -32,15 +32,15 @@ def _format_for_request(timestamp: int) -> str:
 class _TimedVersions(msgspec.Struct, frozen=True):
     versions: Sequence[int]
     time_of: Callable[[int], int]
-    """Returns the time of the version at an index of `versions`."""
+    """Returns the commit time (ms since the epoch) of the version at an index of `versions`."""
 
     def first_not_before(self, timestamp: int) -> int:
-        """Return the index of the first version at or after `timestamp`, or the length."""
+        """Return the index of the first version at or after `timestamp`; the number of versions if there is none."""
         return bisect_left(range(len(self.versions)), timestamp, key=self.time_of)
 
 
 class History:
-    """Times of all readable versions, from one listing of the log."""
+    """Commit times of all readable versions, from one listing of the log."""
 
     def __init__(self, store: TableStore, latest: Metadata) -> None:
         """List the log; `latest` is the metadata of the latest version."""
@@ -48,7 +48,7 @@ class History:
         listing = read_listing(store.list_log())
         readable = _readable_versions(listing)
         if not readable:
-            raise TableUnreadable("table files missing: no commit file is left, so no version has a time")
+            raise TableUnreadable("table files missing: the log has no commit files, so no commit time is known")
         enabled_at = _enablement_version(latest)
         by_file = readable if enabled_at is None else [version for version in readable if version < enabled_at]
         with_own_time = [] if enabled_at is None else [version for version in readable if version >= enabled_at]
@@ -124,5 +124,5 @@ def _enablement_version(metadata: Metadata) -> int | None:
         return int(text)
     except ValueError as broken:
         raise TableUnreadable(
-            f"the table's log contradicts itself: delta.inCommitTimestampEnablementVersion is '{text}'"
+            f"the table's log is inconsistent: delta.inCommitTimestampEnablementVersion is '{text}'"
         ) from broken

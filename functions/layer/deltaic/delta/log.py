@@ -39,16 +39,16 @@ class DeltaLog:
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
         """Return a version of the table, by default the latest.
 
-        `at` is a position of an earlier page of the same version. The snapshot then has the same order of files; if
-        that order no longer exists, MalformedRequest is raised. Also raises MalformedRequest for a version that does
-        not exist, TableUnreadable for a broken log, and UnsupportedOperation for unsupported features.
+        `at` is the position at which an earlier page of the same version ended. The snapshot then has the same order of
+        files, or raises MalformedRequest if that order no longer exists. Also raises MalformedRequest if the version
+        does not exist, TableUnreadable for a broken log, and UnsupportedOperation for unsupported features.
         """
         base = at.base if at is not None and version is not None else None
         return self._cache.snapshot(self._table, self._store, version, base=base)
 
     @cached_property
     def history(self) -> History:
-        """Times of all versions at the first access."""
+        """Commit times of all versions, read at the first access."""
         return History(self._store, self.snapshot().metadata)
 
     def commits(self, start: int, end: int) -> CommitRange:

@@ -1,6 +1,6 @@
 """Read complete files of the log, and report unreadable ones with the cause.
 
-A store or proxy can answer 200 with an empty, partial or foreign body. Half a commit would still parse, and half a
+A store or proxy can return status 200 with an empty, partial or wrong body. Half a commit would still parse, and half a
 table would look complete, so each length is checked before the content is decoded.
 """
 
@@ -17,7 +17,7 @@ from deltaic.errors import TableUnreadable, Unavailable
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Convert errors about the contents or absence of file `name` to TableUnreadable.
+    """Convert errors about invalid contents or a missing file `name` to TableUnreadable.
 
     Errors of the store itself (throttled, denied, transient) are `deltaic.errors` already and pass unchanged.
     """
@@ -48,7 +48,7 @@ def read_listed(store: TableStore, file: LogFile) -> bytes:
 
 
 def read_all_listed(store: TableStore, files: Sequence[LogFile]) -> list[bytes]:
-    """Return the contents of log files in the given order; raises what `read_listed` raises."""
+    """Return the contents of log files in the given order; raises the same errors as `read_listed`."""
     contents = store.get_many([LOG + file.name for file in files])
     for file, content in zip(files, contents, strict=True):
         check_length(LOG + file.name, len(content), file.size)
@@ -56,9 +56,9 @@ def read_all_listed(store: TableStore, files: Sequence[LogFile]) -> list[bytes]:
 
 
 def check_length(path: str, length: int, expected: int) -> None:
-    """Raise Unavailable for an object of an unexpected length, which was cut or replaced."""
+    """Raise Unavailable for an object of an unexpected length, because it was truncated or replaced."""
     if length != expected:
         raise Unavailable(
-            "the storage of this table returned a file with another length than in the log; try again",
+            "the storage of this table returned a file whose length differs from the log; try again",
             f"{path}: {length} bytes instead of {expected}",
         )

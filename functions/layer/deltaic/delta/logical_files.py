@@ -31,11 +31,11 @@ class LogicalFile(NamedTuple):
 
 
 Mentions = Mapping[str, tuple[str | None, ...]]
-"""Logical files in the actions of the tail: canonical path -> ids of deletion vectors (None: without one)."""
+"""Logical files that later commits add or remove: canonical path -> ids of deletion vectors (None: without one)."""
 
 
 def canonical_path(path: str) -> str:
-    """Return one spelling for all spellings of a path, for comparison only."""
+    """Return the canonical form of a path, which is used only for comparison."""
     if "%" not in path and ":" not in path:
         return path
     decoded = unquote(path, errors="backslashreplace")
@@ -52,7 +52,7 @@ def canonical_path(path: str) -> str:
 def candidate_rows(
     paths: pa.StringArray, mentions: Mentions, names: pa.StringArray, last_parts: frozenset[str]
 ) -> list[int]:
-    """Return the rows whose path is in `mentions`, and possibly a few others."""
+    """Return the indexes of the rows whose path is in `mentions`, and possibly a few others."""
     if _have_one_spelling(paths):
         if len(names) <= _HASHED_PER_BATCH:
             mask = pc.is_in(paths, value_set=names)
@@ -71,7 +71,7 @@ def candidate_rows(
 
 
 def _have_one_spelling(paths: pa.StringArray) -> bool:
-    """Return whether no path has another spelling; compares bytes, because this runs for every batch."""
+    """Return whether all paths are already canonical; compares bytes, because this runs for every batch."""
     data = paths.buffers()[2]
     if data is None:
         return True
@@ -87,7 +87,7 @@ def vector_id(vector: Mapping[str, Any] | None) -> str | None:
 
 
 def drop_rows(length: int, rows: Sequence[int]) -> pa.BooleanArray:
-    """Return a mask that is false for these rows and true for all others."""
+    """Return a boolean mask that is false for these row indexes and true for all others."""
     mask = bytearray(b"\1") * length
     for row in rows:
         mask[row] = 0

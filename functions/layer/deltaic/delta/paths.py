@@ -90,12 +90,12 @@ class LogListing(msgspec.Struct, frozen=True):
 
 
 def version_prefix(version: int) -> str:
-    """Return the prefix of a version's file names, also for listing from this version on."""
+    """Return the prefix of a version's file names; a listing that starts at it begins with this version."""
     return f"{version:020d}"
 
 
 def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogListing:
-    """Group a listing (in name order) by kind of file, and stop after version `until`."""
+    """Group a listing (in lexicographic order) by kind of file, and stop after version `until`."""
     commits: dict[int, CommitFile] = {}
     compactions: list[CommitFile] = []
     checksums: dict[int, LogFile] = {}
@@ -131,12 +131,12 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
 
 
 def _check_order(files: Iterable[LogFile]) -> Iterator[LogFile]:
-    """Yield the files of a listing; raises UnsupportedOperation if they are not in name order."""
+    """Yield the files of a listing; raises UnsupportedOperation if they are not in lexicographic order."""
     previous = ""
     for file in files:
         if file.name < previous:
             raise UnsupportedOperation(
-                "the storage of this table does not list files in name order, for example an S3 directory bucket: its "
+                "the storage of this table does not list files in lexicographic order, as in S3 directory buckets: its "
                 "provider must move the table to a general purpose bucket"
             )
         previous = file.name

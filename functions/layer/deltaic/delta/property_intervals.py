@@ -24,7 +24,7 @@ INTERVAL = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
 
 
 def parse_interval(text: str | None, default: timedelta) -> timedelta:
-    """Return a property's interval, or `default` for None; raises InvalidParameter for invalid text."""
+    """Return a property's interval, or `default` for None; raises InvalidParameter if it is invalid."""
     if text is None:
         return default
     if not INTERVAL.fullmatch(text.strip()):

@@ -1,4 +1,4 @@
-"""Reconcile actions: the newest add or remove of a logical file wins.
+"""Reconcile the actions of a Delta log: the newest `add` or `remove` of a logical file wins.
 
 Delta protocol, "Action Reconciliation": a logical file is (path, deletion vector id). The few commits after the
 checkpoint (the tail) are read newest first. A checkpoint is already reconciled, so its rows are only looked up in the
@@ -34,7 +34,7 @@ class RemovedFile(NamedTuple):
 
 
 Displaced = Mapping[LogicalFile, RemovedFile | None]
-"""Logical files in the tail that existed before it; None if the log does not state their sizes.
+"""Logical files that the tail adds or removes and that existed before it; None if their sizes are unknown.
 
 If the first action of a file is a remove, the file existed before, provided that its writer follows the protocol. If a
 commit without data changes or removes adds a file, the file may have existed with other statistics; its value is None.
@@ -42,7 +42,7 @@ commit without data changes or removes adds a file, the file may have existed wi
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """State of the commits after the checkpoint; immutable, so threads can share a cached one.
+    """Reconciled actions of the commits after the checkpoint; immutable, so threads can share a cached tail.
 
     `files` contains the live adds ordered by (path, deletion vector id), independent of how commits are stored.
     `protocol` and `metadata` are the newest in the tail, None if it has none.
@@ -65,7 +65,7 @@ class Tail(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
 
     def select_unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
-        """Return a mask of the checkpoint rows outside the tail; None for all.
+        """Return a mask of the checkpoint rows that the tail neither adds nor removes; None if these are all rows.
 
         A null path counts as not mentioned. `vectors` are the DELETION_VECTOR values of the rows, None if no row has
         one.
@@ -87,7 +87,7 @@ class Tail(msgspec.Struct, frozen=True):
         return drop_rows(len(paths), mentioned_rows) if mentioned_rows else None
 
     def advance(self, newer: "Tail") -> "Tail":
-        """Return this tail extended by the commits of a newer one."""
+        """Return this tail extended by a tail of the next commits."""
         mask = newer.select_unmentioned(self.files["path"], self.files["deletionVector"])
         files = self.files if mask is None else pc.filter(self.files, mask)
         mentioned = dict(self.mentioned)
@@ -156,7 +156,7 @@ def _displace(
     *,
     detailed: bool,
 ) -> None:
-    """Add the first actions of the next older commit to `displaced`."""
+    """Update `displaced` with `first`, the first actions on files in the next older commit."""
     rewrites = any(isinstance(action, Remove) for action in first.values())
     for file, action in first.items():
         if isinstance(action, Remove):
@@ -198,7 +198,7 @@ def sort_files(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def to_file_batch(adds: Sequence[Add], path: str) -> pa.RecordBatch:
-    """Return adds as FILE_SCHEMA; raises TableUnreadable with `path` for a number out of range."""
+    """Convert `add` actions to a batch of FILE_SCHEMA; raises TableUnreadable with `path` for a number out of range."""
     vectors = [None if add.deletion_vector is None else add.deletion_vector.row for add in adds]
     columns = [
         [add.path for add in adds],
@@ -213,6 +213,6 @@ def to_file_batch(adds: Sequence[Add], path: str) -> pa.RecordBatch:
     try:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
     except (OverflowError, ValueError, pa.ArrowException) as broken:
-        message = f"the table's log cannot be read: {path} has a broken add: {broken}"
+        message = f"the table's log cannot be read: {path} contains an invalid add action: {broken}"
         raise TableUnreadable(message, path) from broken
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)

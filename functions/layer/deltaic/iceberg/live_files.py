@@ -70,7 +70,7 @@ class LiveFiles:
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
         self.vectors = list(self._read_vectors())
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
-            raise TableUnreadable("the table's log contradicts itself: a file is live twice in one version")
+            raise TableUnreadable("the table's log is inconsistent: a file is live twice in one version")
 
     def sample(self, digests: frozenset[bytes]) -> Iterator[DataFile]:
         """Yield the files with these digests, or an even sample of them if they are many."""

@@ -125,7 +125,7 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
                 removed[raw_path] = dict(values), files.column("size")[row].as_py() or 0
     if len(removed) < len(incomplete):
         raise TableUnreadable(
-            f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "
+            f"the table's log is inconsistent: version {version} removes a file that version {version - 1} does "
             "not have"
         )
     return removed
