@@ -1,1 +1,1 @@
-"""Print text, show progress and read YAML files, for the command line and the jobs."""
+"""Print text, show progress and read YAML files, for the command line and for Spark jobs."""

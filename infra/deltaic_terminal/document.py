@@ -1,4 +1,4 @@
-"""Read YAML text into values with their lines, so that mistakes can be reported with a line."""
+"""Parse YAML text into values and their line numbers, so that errors can be reported with a line."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,14 +8,14 @@ from typing import Any, cast
 import yaml
 
 Path = Sequence[str | int]
-"""The path of a value: field names and positions in lists."""
+"""Path of a value in a YAML document: field names, and indexes in lists."""
 
 MAX_VALUES = 20_000
-"""Maximum number of values. Values of an alias count at each use: nine lists of nine aliases are a billion values."""
+"""Maximum number of values. Those of an alias count at each use, because nested aliases can expand to a billion."""
 
 MAX_DEPTH = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
-"""Texts that YAML reads as booleans, in lower case."""
+"""Boolean values by the unquoted strings that YAML 1.1 reads as booleans, in lower case."""
 
 _AMBIGUOUS = {
     "tag:yaml.org,2002:bool": re.compile("(?i)yes|no|on|off"),
@@ -23,22 +23,22 @@ _AMBIGUOUS = {
     "tag:yaml.org,2002:float": re.compile(".*:.*"),
 }
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader of libyaml, which is four times as fast, if PyYAML was built with it."""
+"""PyYAML's loader: the one in C (libyaml) if available, because it is four times as fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake in a file."""
+    """An error in a YAML file, with its position."""
 
     line: int
-    """Counted from 1."""
+    """Line number in the file, counted from 1."""
 
     field: str
-    """Path of the value, such as `sources.patients.paths[0]`; empty for the whole file."""
+    """Path of the wrong value, such as `sources.patients.paths[0]`; empty if the error is not about one value."""
 
     message: str
     doubtful: bool = False
-    """Whether only Spark can decide: the mistake is shown as a warning."""
+    """Whether only Spark can decide if this is an error; it is then shown as a warning."""
 
     def __str__(self) -> str:
         kind = "perhaps: " if self.doubtful else ""
@@ -47,7 +47,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class TextPosition:
-    """TextPosition of a value."""
+    """Position of a value in the YAML text."""
 
     line: int
     field: str
@@ -55,7 +55,7 @@ class TextPosition:
 
 
 class Unreadable(Exception):
-    """The text is not valid YAML, or repeats a field; holds the mistakes."""
+    """The text is not valid YAML, or repeats a field. `mistakes` lists the errors."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__("; ".join(map(str, mistakes)))
@@ -63,21 +63,21 @@ class Unreadable(Exception):
 
 
 class Document:
-    """A parsed YAML text."""
+    """A parsed YAML document: its values, and the position of each in the text."""
 
     def __init__(self, root: yaml.Node, value: Any, used: Collection[str] = ()) -> None:
         self._root = root
         self.value = value
-        """Content as Python values."""
+        """Content of the document as Python dicts, lists and scalars."""
 
         self.used = used
-        """Names of the variables that the text uses."""
+        """Names of the variables whose placeholders occur in the text."""
 
     @classmethod
     def read(cls, text: str, command: str = "pipeline schema", max_values: int = MAX_VALUES) -> "Document":
-        """Parse a text; raises Unreadable with all mistakes.
+        """Parse a YAML text; raises Unreadable with all errors in it.
 
-        `command` is the `deltaic` command that prints the fields.
+        `command` is the `deltaic` command that prints the fields of such a file; error messages mention it.
         """
         loader, root = None, None
         try:
@@ -93,7 +93,7 @@ class Document:
             return cls(root, loader.construct_document(root))
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
-            raise Unreadable([Mistake(line, "", "a character that YAML does not allow")]) from None
+            raise Unreadable([Mistake(line, "", "the line has a character that YAML does not allow")]) from None
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             message = "; ".join(part for part in (error.context, error.problem) if part)
@@ -110,13 +110,13 @@ class Document:
                 loader.dispose()
 
     def with_variables(self, value: Any, used: Collection[str]) -> "Document":
-        """Return the same text with variables replaced by their values."""
+        """Return a document with the same positions and this content, in which values replaced the variables `used`."""
         return Document(self._root, value, used)
 
     def position(self, path: Path) -> TextPosition:
-        """Return the position of a value; for a missing value, that of its parent.
+        """Return the position of the value at a path; for a missing value, that of its parent.
 
-        Parts of the path that are not in the text, such as pydantic's union tags, are omitted.
+        Parts of the path that do not occur in the text, such as pydantic's union tags, are skipped.
         """
         node, field, line = self._root, "", self._root.start_mark.line + 1
         for position, part in enumerate(path):
@@ -129,14 +129,14 @@ class Document:
         return TextPosition(line, field, node)
 
     def line_of_sql(self, path: Path, line: int) -> int:
-        """Return the file's line for a line of a value, which may be a block (`sql: |`)."""
+        """Return the file's line number of a line in a value with several lines, such as `sql: |`."""
         node = self.position(path).node
         block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
         return node.start_mark.line + line + (1 if block else 0)
 
 
 def _check_size(text: str, limit: int) -> None:
-    """Raise Unreadable for too many values, before any is created."""
+    """Raise Unreadable if a YAML text has more than `limit` values, before any of them is created."""
     count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
     for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
         line = event.start_mark.line + 1
@@ -162,7 +162,7 @@ def _check_size(text: str, limit: int) -> None:
 
 
 def _invalid_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
-    """Yield the lines of invalid values, such as 2027-13-01."""
+    """Yield the line numbers of values that cannot be converted to Python, such as the date 2027-13-01."""
     if isinstance(node, yaml.MappingNode):
         for pair in node.value:
             yield from (line for child in pair for line in _invalid_values(loader, child))
@@ -194,7 +194,7 @@ def _join(field: str, part: str | int) -> str:
 
 
 def _ambiguous_values(node: yaml.Node, field: str) -> Iterator[Mistake]:
-    """Yield unquoted texts that YAML 1.1 reads as other values: `NO` as false, `010` as 8, `10:30` as 630."""
+    """Yield an error for each unquoted string that YAML 1.1 converts: `NO` to false, `010` to 8, `10:30` to 630."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield from _ambiguous_values(key, field)
@@ -210,7 +210,7 @@ def _ambiguous_values(node: yaml.Node, field: str) -> Iterator[Mistake]:
 
 
 def _repeated_fields(node: yaml.Node, field: str) -> Iterator[Mistake]:
-    """Yield repeated fields, because YAML would silently use the last."""
+    """Yield an error for each repeated field, because YAML would silently use the last value."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, value in node.value:

@@ -1,4 +1,4 @@
-"""The environment of a job on this machine: cache folder, artifact repository, launcher."""
+"""Settings of a Spark job from environment variables: cache folder, Maven repository and launcher."""
 
 import os
 import tempfile
@@ -9,23 +9,23 @@ from xml.etree import ElementTree as ET
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
-"""Spark's own variable for a mirror of Maven Central; one variable serves both."""
+"""Environment variable with the URL of a mirror of Maven Central. Spark uses the same variable."""
 
 CACHE_VARIABLE = "DELTAIC_CACHE"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Settings from the environment."""
+    """Settings of a job that depend on the machine, read from environment variables."""
 
     cache: Path
-    """Folder for jars, the Java wrapper and native libraries; safe to delete."""
+    """Cache folder for jars, the Java wrapper and native libraries; it can be deleted at any time."""
 
     repository: str
-    """URL of a Maven repository, without a trailing slash."""
+    """URL of the Maven repository for jars, without a trailing slash."""
 
     maven_cache: Path
-    """Local repository of Maven: jars in it with the right digest are not downloaded again."""
+    """Folder of Maven's local repository. Jars in it that have the right digest are not downloaded again."""
 
     environment: Mapping[str, str]
 
@@ -36,7 +36,7 @@ class Machine:
 
 
 def machine(environment: Mapping[str, str] | None = None) -> Machine:
-    """Read the environment (by default this process's)."""
+    """Read the settings from environment variables, by default those of this process."""
     variables = dict(os.environ) if environment is None else dict(environment)
     home = Path(variables.get("HOME") or Path.home())
     cache = variables.get(CACHE_VARIABLE, "")
@@ -51,9 +51,9 @@ def machine(environment: Mapping[str, str] | None = None) -> Machine:
 
 
 def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
-    """Write a file atomically, unless it exists, because other processes may use it.
+    """Write a file atomically, unless it exists, and return its path.
 
-    Overwriting a native library that another JVM has mapped would kill that JVM.
+    An existing file is never overwritten: a JVM that has mapped a native library crashes if the file changes.
     """
     if path.exists():
         return path

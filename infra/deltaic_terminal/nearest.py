@@ -1,16 +1,16 @@
-"""Suggest the nearest existing name for a misspelled one."""
+"""Suggest the most similar existing name for a misspelled name."""
 
 import difflib
 from collections.abc import Iterable
 
 SHORTEST = 3
-"""Number of leading letters that two names must share."""
+"""Minimum length of a name that counts as similar because it is a prefix of the other."""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return `: did you mean NAME?` with the nearest of `names`, or an empty string.
+    """Return `: did you mean NAME?` with the most similar of `names`, or an empty string if none is similar.
 
-    Two names are also near if one is a prefix of the other: `separator` and `sep`.
+    Two names are also similar if one is a prefix of the other, such as `separator` and `sep`.
     """
     spelled, text = {name.lower(): name for name in names}, name.lower()
     near = difflib.get_close_matches(text, spelled, 1)

@@ -1,4 +1,4 @@
-"""Print only text: control characters and characters that change the reading direction are shown escaped."""
+"""Print text safely: escape control characters and characters that change the reading direction."""
 
 import io
 import os
@@ -22,17 +22,17 @@ _COMMAND = re.compile("(?<![\\w./-])(?<!run )deltaic(?= [a-z-])")
 
 
 def visible(text: str) -> str:
-    r"""Escape invisible characters: ESC becomes `\u001b`, as in JSON, so that JSON stays valid."""
+    r"""Escape control and direction characters in a string as in JSON, such as ESC as `\u001b`."""
     return _NOT_TEXT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """Escape invisible characters and replace line breaks by spaces."""
+    """Escape control and direction characters in a string, and replace its line breaks by spaces."""
     return visible(text.replace("\n", " ").replace("\t", " "))
 
 
 def called() -> str:
-    """Return the command that the user typed for `deltaic`, so that hints can be copied."""
+    """Return the command with which the user started `deltaic`, for commands in messages that users can copy."""
     if "UV_RUN_RECURSION_DEPTH" in os.environ:  # set by `uv run`
         return "uv run deltaic"
     typed = sys.argv[0]
@@ -40,12 +40,12 @@ def called() -> str:
 
 
 def as_called(text: str) -> str:
-    """Replace `deltaic` in hints by the command that the user typed. Not for data."""
+    """Replace `deltaic` in commands of a message by the command that the user typed. Not for use with data."""
     return _COMMAND.sub(lambda _: called(), text)
 
 
 class _Visible(io.TextIOBase):
-    """Standard output or error that accepts only text, and has no `buffer` for bytes."""
+    """Wrapper of standard output or error that escapes text, and has no `buffer` to which bytes can be written."""
 
     def __init__(self, stream: Any, escape: Callable[[str], str]) -> None:
         self.stream = stream
@@ -53,35 +53,35 @@ class _Visible(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # an attribute in typeshed
-        """The encoding of the stream."""
+        """The encoding of the wrapped stream."""
         return str(self.stream.encoding)
 
     def write(self, text: str) -> int:
-        """Write text with invisible characters escaped."""
+        """Write text with control and direction characters escaped."""
         self.stream.write(self._escape(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream, if it is still open: Python flushes this object too when it is collected."""
+        """Flush the wrapped stream unless it is closed, because Python also flushes during garbage collection."""
         if not self.stream.closed:
             self.stream.flush()
 
     def isatty(self) -> bool:
-        """Return whether the stream is a terminal."""
+        """Return whether the wrapped stream is a terminal."""
         return bool(self.stream.isatty())
 
     def fileno(self) -> int:
-        """Return the file descriptor of the stream."""
+        """Return the file descriptor of the wrapped stream."""
         return int(self.stream.fileno())
 
     def writable(self) -> bool:
-        """Return true."""
+        """Return True, because text can be written."""
         return True
 
 
 @contextmanager
 def only_text() -> Iterator[None]:
-    """Escape everything that the block prints to standard output and error; adapt hints on standard error."""
+    """Escape all text that the block prints to standard output and error; adapt commands in messages on the latter."""
     stdout: Any = sys.stdout if isinstance(sys.stdout, _Visible) else _Visible(sys.stdout, visible)
     stderr: Any = sys.stderr if isinstance(sys.stderr, _Visible) else _Visible(sys.stderr, _hints)
     with redirect_stdout(stdout), redirect_stderr(stderr):
@@ -93,9 +93,9 @@ def _hints(text: str) -> str:
 
 
 def text_console(*, stderr: bool = False, width: int | None = None) -> "Console":
-    """Return a rich console that prints names without markup, with invisible characters escaped.
+    """Return a rich console that interprets no markup in text and escapes control and direction characters.
 
-    The console's colors and cursor movements bypass `only_text`.
+    The console's own colors and cursor movements bypass `only_text`.
     """
     from rich.console import Console
     from rich.segment import Segment

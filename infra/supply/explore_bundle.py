@@ -1,4 +1,4 @@
-"""Build the file of third-party code for the page at /explore: a Parquet reader, a writer, and codecs.
+"""Bundle third-party JavaScript for the web page at /explore: a Parquet reader, a Parquet writer and codecs.
 
 uv run python -m supply.explore_bundle
 
@@ -17,11 +17,11 @@ LOCK = FOLDER / "package-lock.json"
 BUNDLE = FOLDER.parent.parent / "functions" / "explore" / "files" / "vendored.js"
 PRODUCT = "explore"
 UNUSED = {"hysnappy"}
-"""WebAssembly, which the page's content policy blocks: in the lock, but not in the bundle."""
+"""Packages in package-lock.json that are not bundled: WebAssembly, which the page's content security policy blocks."""
 
 
 class VendoredPackage(NamedTuple):
-    """A package of the bundle."""
+    """An npm package in the bundle."""
 
     name: str
     version: str
@@ -29,7 +29,7 @@ class VendoredPackage(NamedTuple):
 
 
 def packages() -> list[VendoredPackage]:
-    """Return the packages of the bundle, as the lock names them."""
+    """Return the packages in the bundle with their versions from package-lock.json."""
     locked = json.loads(LOCK.read_text(encoding="utf-8"))["packages"]
     return [
         VendoredPackage(path.removeprefix("node_modules/"), entry["version"], entry["license"])
@@ -39,14 +39,14 @@ def packages() -> list[VendoredPackage]:
 
 
 def banner() -> str:
-    """Return the first lines of the bundle: its packages, and the hash of the lock."""
+    """Return the first lines of the bundle: its packages, and the hash of package-lock.json."""
     names = ", ".join(f"{package.name} {package.version} ({package.licence})" for package in packages())
     digest = sha256(LOCK.read_bytes()).hexdigest()
     return f"/* Built by `uv run python -m supply.explore_bundle` from {names};\n   lock {digest}. */"
 
 
 def build() -> None:
-    """Fetch the packages and write the bundle; raises CalledProcessError after npm's or esbuild's own message."""
+    """Download the packages and write the bundle; raises CalledProcessError if npm or esbuild fails."""
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-fund", "--no-audit"], cwd=FOLDER, check=True)
     modules = FOLDER / "node_modules"
     licences = {(modules / package.name / "LICENSE").read_text(encoding="utf-8").strip() for package in packages()}

@@ -1,1 +1,1 @@
-"""Manage Spark jobs on EMR Serverless: their package, files, runs and schedules."""
+"""Manage Spark jobs on EMR Serverless: their code package, dataset files, runs and schedules."""

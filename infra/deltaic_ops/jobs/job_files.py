@@ -1,4 +1,4 @@
-"""Upload the files that a job reads (its dataset file and drivers of databases), named by their content."""
+"""Upload a job's dataset file and JDBC drivers to S3, each with a hash of its content in its name."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """A dataset file without mistakes."""
+    """A dataset file that was checked and has no errors."""
 
     dataset: "Dataset"
     content: bytes
     variables: Collection[str] = ()
-    """Names of the variables that the file uses."""
+    """Names of the variables whose placeholders occur in the file."""
 
     @classmethod
     def read(cls, file: str, set_values: Mapping[str, str] = MappingProxyType({})) -> Self:
-        """Read and check a dataset file for a job on a cluster; raises PipelineError with all mistakes.
+        """Read and check a dataset file for a job on a cluster; raises PipelineError with all errors in the file.
 
-        `set_values` are texts of its variables, from --set.
+        `set_values` maps the names of the file's variables to their values as strings, from --set.
         """
         from deltaic_datasets.file.file_checks import dataset_of
         from deltaic_datasets.file.file_text import text_of
@@ -46,12 +46,12 @@ class DatasetFile:
         return cls(dataset, text.encode(), document.used)
 
     def put(self, client: "S3Client", bucket: str) -> str:
-        """Upload the file and return its URL, under which its content never changes."""
+        """Upload the file and return its S3 URL. The URL contains a hash, so its content never changes."""
         return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
 
 
 def jar(client: "S3Client", bucket: str, file: str) -> str:
-    """Upload a database's driver and return its URL; an s3:// URL is returned unchanged."""
+    """Upload the jar of a JDBC driver and return its S3 URL; an s3:// URL is returned unchanged."""
     if file.startswith("s3://"):
         return file
     try:

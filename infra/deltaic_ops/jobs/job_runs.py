@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 POLL_SECONDS = 5.0
 STREAMS = "jobs"
-"""Prefix of the names of jobs' log streams (functions/pipeline/submit)."""
+"""Prefix of the names of the jobs' CloudWatch log streams, which functions/pipeline/submit sets."""
 
 _REFUSALS: dict[str, type[DeltaicError]] = {"InvalidParameter": InvalidParameter, "NotFound": NotFound}
 _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:? *(\d{1,3})")
@@ -32,22 +32,22 @@ class JobRun:
     """A run of a job on EMR Serverless."""
 
     job_run_id: str
-    """Id that EMR Serverless assigned."""
+    """Id that EMR Serverless assigned to the run."""
 
     name: str
-    """Job, its dataset or table, and run id; empty if the stack's function did not start the run."""
+    """Job type, dataset or table, and run id, separated by spaces; empty if the stack did not start the run."""
 
     state: str
     details: str
     created: datetime
     seconds: float
-    """From its start to its end, or until now."""
+    """Seconds from the start of the run to its end, or until now if it has not ended."""
 
     attempt: int
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the job; 1 if the run failed and EMR Serverless does not report a code."""
+        """Exit code of the job; 1 if the run failed and EMR Serverless does not report an exit code."""
         if self.state == "SUCCESS":
             return 0
         match = _EXIT_CODE.search(self.details)
@@ -55,7 +55,7 @@ class JobRun:
 
 
 class JobRuns:
-    """The job runs of a stack; every method raises a DeltaicError for errors of AWS."""
+    """Client for the job runs of a stack. Every method translates errors of AWS to a DeltaicError."""
 
     def __init__(self, outputs: JobsOutputs, client: Callable[[str], Any]) -> None:
         self._outputs = outputs
@@ -64,7 +64,7 @@ class JobRuns:
         self._logs: CloudWatchLogsClient = client("logs")
 
     def start(self, request: dict[str, Any]) -> str:
-        """Start a job with a request for functions/pipeline/submit, and return the id of the run."""
+        """Invoke the Lambda function that starts jobs (functions/pipeline/submit); return the id of the new run."""
         with translate_errors("the function that starts jobs"):
             answer = self._lambda.invoke(FunctionName=self._outputs.submit_arn, Payload=json.dumps(request))
             content = json.loads(answer["Payload"].read())
@@ -74,7 +74,7 @@ class JobRuns:
         return str(content["jobRunId"])
 
     def architecture(self) -> str:
-        """Return the application's architecture, spelled as in the template."""
+        """Return the processor architecture of the EMR application, `arm64` or `x86_64`."""
         with translate_errors(f"the application {self._outputs.application_id}"):
             application = self._emr.get_application(applicationId=self._outputs.application_id)["application"]
         return str(application.get("architecture", "X86_64")).lower()
@@ -87,7 +87,7 @@ class JobRuns:
             )
 
     def recent(self, since: timedelta) -> Iterator[JobRun]:
-        """Yield the runs that started within this time, in the order of EMR Serverless."""
+        """Yield the runs that were created within the last `since`, in the order in which EMR Serverless lists them."""
         query: dict[str, Any] = {
             "applicationId": self._outputs.application_id,
             "createdAtAfter": datetime.now(UTC) - since,
@@ -101,19 +101,19 @@ class JobRuns:
             query["nextToken"] = page["nextToken"]
 
     def find(self, name: str, since: timedelta = timedelta(days=30)) -> JobRun:
-        """Return the latest run with this job run id, run id or dataset; raises NotFound."""
+        """Return the latest run with this job run id, run id or dataset name; raises NotFound if there is none."""
         matches = [run for run in self.recent(since) if name == run.job_run_id or name in run.name.split(" ")]
         if matches:
             return self.get(max(matches, key=lambda run: run.created).job_run_id)
-        raise NotFound(f"no run of '{name}' in the last {since.days} days: `deltaic pipeline list` shows the runs")
+        raise NotFound(f"'{name}' has no run in the last {since.days} days: `deltaic pipeline list` shows the runs")
 
     def cancel(self, job_run_id: str) -> None:
-        """Cancel a run. Rows that it has not committed are not in its table."""
+        """Cancel a run. Rows that it has not yet committed are not written to its table."""
         with translate_errors(f"the job run {job_run_id}"):
             self._emr.cancel_job_run(applicationId=self._outputs.application_id, jobRunId=job_run_id)
 
     def lines(self, job_run_id: str) -> Iterator[str | None]:
-        """Yield the lines that the run prints, and None when there are no new lines; never ends."""
+        """Yield the log lines of a run, and None whenever there are no new lines; the iterator never ends."""
         prefix = f"{STREAMS}/applications/{self._outputs.application_id}/jobs/{job_run_id}/"
         query: dict[str, Any] = {"logGroupName": self._outputs.log_group, "logStreamNamePrefix": prefix}
         event_times: dict[str, int] = {}
@@ -139,7 +139,7 @@ class JobRuns:
             yield None
 
     def follow(self, job_run_id: str, show: Callable[[str], None], pause: float = POLL_SECONDS) -> JobRun:
-        """Show the run's lines until it ends, then read the log once more; return the ended run."""
+        """Pass the log lines of a run to `show` until it has ended, and return the ended run."""
         lines = self.lines(job_run_id)
         ended: JobRun | None = None
         while True:

@@ -1,7 +1,7 @@
-"""Build and upload the code of jobs: a Python environment, the start script and a jar, named by their content.
+"""Build and upload the code of jobs, named by its hash: a Python environment, a start script and a jar.
 
-The environment is built without a container for the cluster's processor and Python version. It is a folder of packages
-and a script `python`, which starts the cluster's interpreter with this folder first on its path. The cluster has Spark.
+The environment is built without a container for the cluster's processor and Python version. It has a folder of packages
+and a script `python`, which starts the cluster's interpreter with this folder first on PYTHONPATH, and no Spark.
 """
 
 import gzip
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 ENVIRONMENT, SCRIPT, AVRO_JAR = "environment.tar.gz", "job.py", "spark-avro.jar"
 CURRENT = "jobs/current"
-"""Object with the name of the folder of the current package; written last."""
+"""S3 key of the object that contains the name of the current package's folder; written after the package."""
 
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
-"""The images of emr-spark-8.x use Amazon Linux 2023, which has glibc 2.34."""
+"""Wheel platforms for uv by architecture. The images of emr-spark-8.x have Amazon Linux 2023 with glibc 2.34."""
 
 EXCLUDED = {".lock", "__pycache__", "tests", "include", "examples", "RECORD"}
-"""Files that no job needs, or that contain the name of the machine that built them."""
+"""Names of files and folders that no job needs, or that contain the name of the machine that built the package."""
 
 PYTHON = """#!/bin/sh
 # The cluster's Python {version} with the packages of this archive.
@@ -57,17 +57,17 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobPackage:
-    """A built package, as files on this machine."""
+    """A package of job code that was built on this machine and can be uploaded."""
 
     digest: str
     files: Mapping[str, Path]
-    """By their names in S3."""
+    """Local files by the names that they get in S3."""
 
 
 def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) -> JobPackage:
-    """Build the package in a folder for a processor and a Python version; the same sources have the same digest.
+    """Build the package in a folder for a processor and a Python version; equal sources result in an equal digest.
 
-    Raises Unavailable with the tool's message if a part cannot be downloaded or installed.
+    Raises Unavailable with the message of uv if a Python package cannot be downloaded or installed.
     """
     report(f"fetching packages for {target.architecture} and Python {target.python}")
     requirements = ROOT / "functions" / "pipeline" / "requirements.txt"
@@ -95,9 +95,9 @@ def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) ->
 
 
 def upload(client: "S3Client", bucket: str, package: JobPackage, report: Report = lambda _: None) -> bool:
-    """Upload the package and make it the current one; return whether a file had to be uploaded.
+    """Upload the package and make it the current one for new jobs; return whether a file had to be uploaded.
 
-    Running jobs and their retries keep the package that they started with.
+    Running jobs, and their retries, keep the package with which they started.
     """
     folder = f"jobs/{package.digest}"
     with translate_errors(f"the bucket {bucket}"):
@@ -115,7 +115,7 @@ def upload(client: "S3Client", bucket: str, package: JobPackage, report: Report 
 
 
 def _pack(archive: Path, lib: Path, python: str) -> None:
-    """Write the environment with sorted files and without times, so that the same content has the same bytes."""
+    """Write the environment to an archive, sorted and without file times, so that equal content has equal bytes."""
     with (
         archive.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=_LEVEL, mtime=0) as packed,

@@ -1,4 +1,4 @@
-"""Create, list and delete schedules of datasets in the stack's group of EventBridge Scheduler."""
+"""Create, list and delete the schedules of datasets in the stack's schedule group of EventBridge Scheduler."""
 
 import hashlib
 import json
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
 
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
-"""Scheduler replaces this by the scheduled time, so that a repeated invocation has the same run id."""
+"""Placeholder that EventBridge Scheduler replaces by the scheduled time, so that its retries have the same run id."""
 
 _LONGEST_NAME = 64
 
 
 class Schedules:
-    """The schedules of a stack; every method raises a DeltaicError for errors of AWS."""
+    """Client for the schedules of a stack. Every method translates errors of AWS to a DeltaicError."""
 
     def __init__(self, outputs: JobsOutputs, client: Callable[[str], Any]) -> None:
         self._outputs = outputs
         self._client: EventBridgeSchedulerClient = client("scheduler")
 
     def put(self, dataset: str, schedule: "Schedule", request: dict[str, Any]) -> bool:
-        """Create or update a dataset's schedule; return whether it was created."""
+        """Create or update the schedule of a dataset; return True if it was created."""
         properties: Any = {
             "Name": name_of(dataset),
             "GroupName": self._outputs.schedule_group,
@@ -54,7 +54,7 @@ class Schedules:
             self._client.delete_schedule(Name=name_of(dataset), GroupName=self._outputs.schedule_group)
 
     def all(self) -> Iterator[dict[str, str]]:
-        """Yield the schedules by name, in the form of --json."""
+        """Yield the properties of each schedule, as `deltaic` prints them with --json."""
         with translate_errors(f"the schedule group {self._outputs.schedule_group}"):
             for page in self._client.get_paginator("list_schedules").paginate(GroupName=self._outputs.schedule_group):
                 for name in (schedule["Name"] for schedule in page["Schedules"]):
@@ -67,7 +67,7 @@ class Schedules:
 
 
 def name_of(dataset: str) -> str:
-    """Return the name of a dataset's schedule: the dataset's name; a longer one is cut and ends with its hash."""
+    """Return the schedule name of a dataset: its own name, truncated and with a hash if longer than 64 characters."""
     if len(dataset) <= _LONGEST_NAME:
         return dataset
     return f"{dataset[: _LONGEST_NAME - 17]}-{hashlib.sha256(dataset.encode()).hexdigest()[:16]}"

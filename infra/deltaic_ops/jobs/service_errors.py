@@ -1,4 +1,4 @@
-"""Translate errors of the AWS services for jobs into the errors of the catalog."""
+"""Translate errors of the AWS services that run jobs into the exceptions of the `deltaic` package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ MISSING = frozenset({"ResourceNotFoundException", "NoSuchBucket", "404"})
 
 @contextmanager
 def translate_errors(resource: str) -> Iterator[None]:
-    """Run a block that calls AWS; raises a DeltaicError, which names the resource if it does not exist."""
+    """Translate errors of AWS in a block to a DeltaicError, which names `resource` if it does not exist."""
     from botocore.exceptions import ClientError
 
     try:
