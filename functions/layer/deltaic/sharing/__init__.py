@@ -1,17 +1,18 @@
-"""Use cases of the server: decide what a recipient may read, and build the answer of each endpoint.
+"""Use cases of the server: decide what a recipient may read, and build the response of each endpoint.
 
-`POST .../tables/orders/query` with `{"limitHint": 10}`, from the parsed request to its lines:
+`POST .../tables/orders/query` with `{"limitHint": 10}`, from the parsed request to the lines of the response:
 
-    query             answers at once, or calls `submissions` (asyncQuery)
-    context           the granted table with its storage, its gate and the recipient's rights (`rights`)
-    snapshots         the requested version of the log, and the response format
-    snapshot_query    plans the answer: pruning hints, row filter, limit, where a page starts
-    head_lines        the protocol and metaData lines
-    page              selects the files that fit the limit and the page
-    lines             the files as signed NDJSON lines
-    answer            the chunks, the version, and the last line of an answer that fails midway
+    query             responds at once, or stores the query for later with `submissions` (asyncQuery)
+    context           finds the granted table, its storage, its shared versions and the recipient's rights (`rights`)
+    snapshots         reads the requested version from the Delta log, and negotiates the response format
+    snapshot_query    plans the response: pruning hints, row filter, limit, and the first file of the page
+    head_lines        renders the protocol and metaData lines
+    page              selects the files within the row limit and the page size
+    lines             renders the files as NDJSON lines with signed URLs
+    answer            the response in chunks, and the last line of a response that fails midway
 
-`change_feed` answers ranges of versions, `folders` volumes, skills and models, `iceberg_clients` Iceberg's REST
-catalog; `catalog_listing` and `metadata` answer the small requests. `audit_record` collects the facts for the access
-log. HTTP is in `deltaic.http`, the catalog's storage in `deltaic.catalog`, and the log reader in `deltaic.delta`.
+`change_feed` serves ranges of versions, `folders` serves volumes, skills and models, and `iceberg_clients` serves the
+Iceberg REST catalog. `catalog_listing` lists shares and tables; `metadata` returns a table's version and metadata.
+`audit_record` collects what the access log records. `deltaic.http` handles HTTP, `deltaic.catalog` stores the catalog,
+and `deltaic.delta` reads the Delta log.
 """

@@ -1,4 +1,4 @@
-"""NDJSON answers: their response options, their lines, and the last line of an answer that fails midway."""
+"""NDJSON responses: their options, their chunks, and the last line of a response that fails midway."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
@@ -15,7 +15,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 _UNEXPECTED = DeltaicError("The server failed while it was sent. Send the request again.")
 _ABORTED = b"!aborted: the answer is not complete; send the request again\n"
-"""Last line that is not JSON, because the Python client accepts an answer without its last lines as complete."""
+"""Deliberately not JSON: the Python client accepts a truncated response, but fails on a line that is not JSON."""
 
 
 class ResponseOptions(msgspec.Struct, frozen=True):
@@ -24,22 +24,22 @@ class ResponseOptions(msgspec.Struct, frozen=True):
     capabilities: Capabilities
     file_id_hash: FileIdHash | None
     page_budget: PageBudget | None = None
-    """Counts the sent bytes; None if the server must not end pages that the client did not request."""
+    """Limits the bytes of a page; None if the server must not split a response that the client wants in one page."""
     statistics: bool = True
-    """Whether lines in parquet format contain the statistics of their files."""
+    """Whether lines in parquet format contain the min/max statistics of their files."""
     user_agent: str = ""
-    """The client's User-Agent, so that a refusal can say what this client can do."""
+    """The client's User-Agent, so that an error message can say what this client supports."""
 
     @classmethod
     def parse(
         cls, capabilities: str | None, file_ids: str | None, page_budget: PageBudget | None = None, **more: Any
     ) -> Self:
-        """Parse the headers; `more` are further options, unchanged. Raises InvalidParameter."""
+        """Parse the request headers; raises InvalidParameter. `more` are values of further fields."""
         paged = page_budget if page_budget is not None and page_budget.page_bytes else None
         return cls(Capabilities.parse(capabilities), file_id_hash(file_ids), paged, **more)
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
-        """Return the values that page tokens of this request are bound to."""
+        """Return the values that a later request must repeat to use a page token of this request."""
         return PageBinding(
             recipient=table.caller.recipient_id,
             table_id=table.entry.id,
@@ -51,32 +51,32 @@ class ResponseOptions(msgspec.Struct, frozen=True):
         )
 
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:
-        """Return the requested hash for file ids, else the one that the reference server uses in this format."""
+        """Return the hash for file ids that the client requests, by default that of the reference server."""
         return self.file_id_hash or response_format
 
 
 ReadOptions = Callable[[], ResponseOptions]
-"""Parses the headers of a request, after the checks that come first; raises InvalidParameter."""
+"""Parses the request headers when called, so that other errors come first; raises InvalidParameter."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """NDJSON lines in chunks, and the values of the response headers."""
+    """Response of NDJSON lines in chunks, and the values of its headers."""
 
     version: int
     """Table version in the response header."""
     response_format: ResponseFormat
     options: ResponseOptions
     chunks: Iterable[bytes]
-    """Parts of the answer, each with complete lines."""
+    """Parts of the response body, each with complete lines."""
     negotiated_end: bool = False
-    """Whether the client requests an endStreamAction in a header, and the answer has one."""
+    """Whether the client requests an endStreamAction in a header, and the response has one."""
     asynchronous: bool = False
-    """Whether the response header repeats `asyncquery=true`: for a submission or its result."""
+    """Whether the response header repeats `asyncquery=true`: for a submitted query or its result."""
 
     def failed(self, error: Exception) -> bytes:
-        """Return the last line after `chunks` raises, so that no client accepts the answer as complete.
+        """Return the last line of a response whose `chunks` raised, so that no client accepts it as complete.
 
-        Spark retries only after a 5xx status, so a permanent error keeps its own status.
+        The line has the HTTP status of the error: Spark retries only after a 5xx status, so not for permanent errors.
         """
         if not self.negotiated_end:
             return _ABORTED

@@ -1,6 +1,6 @@
-"""Audit record of a request: its facts for the access log, whether it succeeds or fails.
+"""Audit record: what the access log records about one request, whether it succeeds or fails.
 
-It contains names, numbers and redacted predicates; never tokens, URLs, credentials or the text of hints.
+It contains names, numbers and redacted predicates; never tokens, URLs, credentials or literals of predicate hints.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,31 +10,31 @@ import msgspec
 
 
 class ResponseMetrics(msgspec.Struct):
-    """Counts of the signed lines of an answer, updated as lines are created.
+    """Counts of the lines and files of a response, updated as lines are created.
 
-    If the answer fails midway, the counts include lines that the client may not have received.
+    If the response fails midway, the counts include lines that the client may not have received.
     """
 
     files: int | None = None
-    """File lines, including removed files and change data; None before files are counted."""
+    """Number of file lines, including removed files and change data; None until file lines are rendered."""
     bytes: int = 0
-    """Total size of those files according to the log."""
+    """Total size of those files in bytes, according to the Delta log."""
     deletion_vectors: int = 0
-    """Signed deletion vector files, in addition to `files`."""
+    """Number of signed URLs of deletion vectors, in addition to `files`."""
     change_files: int = 0
-    """How many of `files` contain change data."""
+    """How many of `files` are change data files (cdc actions)."""
     removed_files: int = 0
-    """How many of `files` a commit removed."""
+    """How many of `files` are removed files (remove actions)."""
     other_lines: int = 0
-    """Lines without a file: protocol, metadata, end of stream."""
+    """Number of lines without a file: protocol, metadata and end of stream."""
 
     def add(self, files: int, size: int) -> None:
-        """Add files and their total size."""
+        """Add a number of files and their total size in bytes to the counts."""
         self.files = (self.files or 0) + files
         self.bytes += size
 
     def facts(self) -> dict[str, object]:
-        """Return the counts by their names in the access log."""
+        """Return the counts by field name of the access log."""
         if self.files is None:
             return {"lines": self.other_lines} if self.other_lines else {}
         return {
@@ -48,37 +48,37 @@ class ResponseMetrics(msgspec.Struct):
 
 
 def _stamp(seconds: float) -> str:
-    """Return a time (seconds since the epoch) as in `X-Amz-Date`, to join with S3's access log."""
+    """Format a time (seconds since the epoch) as `X-Amz-Date` does, to compare it with S3's access log."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%SZ}"
 
 
 class AuditRecord(msgspec.Struct):
-    """Facts of one request, for the access log."""
+    """Collector of what the access log records about one request."""
 
     metrics: ResponseMetrics = msgspec.field(default_factory=ResponseMetrics)
     _facts: dict[str, object] = msgspec.field(default_factory=dict)
     _at_end: list[Callable[[ResponseMetrics], None]] = msgspec.field(default_factory=list)
 
     def add(self, **facts: object) -> None:
-        """Add facts by their names in the access log; skip values that are None."""
+        """Add fields to the access log line of this request; skip values that are None."""
         self._facts.update((name, value) for name, value in facts.items() if value is not None)
 
     def add_signing(self, session: str | None, at: float, until: float | None = None) -> None:
-        """Add the session, time and expiry of a signature; times are seconds since the epoch.
+        """Add the session name, time and expiry of signed URLs; times are seconds since the epoch.
 
-        These facts link the lines of S3's access log to this request (decision 60).
+        S3's access log has the same values, so that its lines can be joined with this request (decision 60).
         """
         self.add(session=session, signedAt=_stamp(at), signedUntil=None if until is None else _stamp(until))
 
     def at_end(self, callback: Callable[[ResponseMetrics], None]) -> None:
-        """Call `callback`, which must not raise, with the counts when the answer ends or fails."""
+        """Call `callback`, which must not raise, with the final counts when the response ends or fails."""
         self._at_end.append(callback)
 
     def end(self) -> None:
-        """Call the callbacks of `at_end`, each once."""
+        """Call the callbacks that were registered with `at_end`, each once."""
         while self._at_end:
             self._at_end.pop()(self.metrics)
 
     def facts(self) -> Mapping[str, object]:
-        """Return all facts and counts."""
+        """Return all fields and counts by field name of the access log."""
         return self._facts | self.metrics.facts()

@@ -1,4 +1,4 @@
-"""Recipient that sends a request, and the table that the request names."""
+"""Recipient that sends a request, and name of the requested table."""
 
 from dataclasses import dataclass, field
 
@@ -9,20 +9,20 @@ from deltaic.sharing.audit_record import AuditRecord
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The recipient whose token the authorizer accepted, in one request."""
+    """Recipient that sends one request, identified by its bearer token."""
 
     recipient_id: str
     token_id: str
     recipient: str = ""
     """The recipient's name, for the access log."""
     source_ip: str = ""
-    """Client address, according to API Gateway."""
+    """IP address of the client, according to API Gateway."""
     audit: AuditRecord = field(default_factory=AuditRecord, compare=False, repr=False)
-    """Facts of the request for the access log."""
+    """Collects what the access log records about this request."""
 
 
 class RequestedTable(msgspec.Struct, frozen=True):
-    """Table name as the request spells it. Comparisons ignore case; messages repeat this spelling."""
+    """Table name as in the request, also in error messages; look-ups ignore upper and lower case."""
 
     share: str
     schema: str

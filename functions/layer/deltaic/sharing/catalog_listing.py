@@ -1,4 +1,4 @@
-"""List granted shares, their schemas and tables for a recipient, page by page in name order."""
+"""List the shares granted to a recipient, their schemas and tables, page by page in lexicographic order."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,13 @@ from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import is_offered
 
 PAGE_BYTES: Final = 5_000_000
-"""Less than the 6 MB that Lambda sends without streaming."""
+"""Largest size of a page: less than the 6 MB that Lambda can send without streaming."""
 
 _Item = TypeVar("_Item", bound=NamedItem)
 
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
-    """Return a page of the shares that are granted to the caller, which can be empty."""
+    """Return a page of the shares that are granted to the caller; empty without grants."""
     read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
     return encode_page(sharing, request, ListingBinding(caller.recipient_id, "shares"), read, _share)
 
@@ -52,9 +52,9 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
 
 
 def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_iceberg: bool = False) -> bytes:
-    """Return one table and its formats for this recipient (OpenSharing, "Get Table"); raises NotFound.
+    """Return one table and the formats in which this recipient can read it; raises NotFound.
 
-    `serves_iceberg`: whether this server has a catalog for Iceberg clients.
+    OpenSharing specification, "Get Table". `serves_iceberg`: whether this server has a catalog for Iceberg clients.
     """
     catalog = sharing.catalog_for(caller)
     table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listing_entry
@@ -72,10 +72,10 @@ def encode_page(  # noqa: PLR0913, PLR0917 -- the request, how to read the items
     render: Callable[[_Item], Mapping[str, Any]],
     key: Callable[[_Item], str] = attrgetter("key"),
 ) -> bytes:
-    """Return at most `maxResults` items and the token of the next page.
+    """Return a page of at most `maxResults` items as JSON, and the token of the next page.
 
-    PROTOCOL.md, "maxResults": with 0 the page is empty and its token starts at the same item. A page ends earlier if
-    it would exceed PAGE_BYTES. The function reads one item more, to find out whether there is a next page.
+    PROTOCOL.md, "maxResults": if it is 0, the page is empty, and its token continues at the same item. A page has fewer
+    items if it would exceed PAGE_BYTES. The function reads one more item, to find out whether there is a next page.
     """
     now = sharing.clock()
     after = None

@@ -1,4 +1,4 @@
-"""Context of the use cases: the catalog, keys, storage sessions, caches and clock; and the requested table."""
+"""Context of a request: the clients, caches and clock of the process, and the requested table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """Clients, caches and settings of a process, created once by `sharing.runtime`."""
+    """Clients, caches and settings that all requests of a process share, created by `sharing.runtime`."""
 
     catalog: CatalogReader
     token_key: Callable[[], TokenSigner]
     """Returns the signer of page, refresh and list tokens; called only for requests with tokens."""
     sessions: SigningSessions
     home: StorageConfig
-    """Default storage of tables: S3 of this region, or of the embedded AWS."""
+    """Default storage of tables: S3 in this region, or S3 of the local AWS emulation."""
     url_ttl: timedelta
     memory: Memory
     """Caches that this process keeps between requests."""
     queries: Callable[[], "QueryStore"]
-    """Returns the store of submitted queries; called only for those."""
+    """Returns the store of submitted queries; called only if a request needs it."""
     counters: LimitCounters
-    """Count requests and bytes of recipients with limits."""
+    """Counters of the requests and bytes of recipients with limits."""
     iceberg_bucket: "Callable[[], ServerBucket]"
     """Returns the bucket of generated Iceberg metadata; called only for Iceberg clients."""
     start_iceberg_generation: Callable[[bytes], None]
-    """Starts the generation of metadata in the background; raises Unavailable if it cannot start."""
+    """Starts generating Iceberg metadata in the background; raises Unavailable if it cannot start."""
     iceberg_files_at_once: int
-    """Most files of a table whose metadata is generated while the client waits."""
+    """Largest number of files of a table whose Iceberg metadata is generated while the client waits."""
     limits_fail_closed: bool = False
-    """Whether requests of recipients with limits are refused while the counters fail."""
+    """Whether recipients with limits get an error while the counters are unavailable."""
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
+    """Returns the current time in seconds since the epoch."""
 
     @property
     def signer(self) -> TokenSigner:
@@ -68,7 +68,7 @@ class Sharing(msgspec.Struct, frozen=True):
         return self.catalog.with_admission(admission)
 
     def table(self, caller: Caller, name: RequestedTable) -> "SharedTable":
-        """Return the granted table.
+        """Return the requested table if it is granted to the caller.
 
         Raises NotFound if the table does not exist or is not granted, and the errors of `Admission`.
         """
@@ -102,13 +102,13 @@ class Sharing(msgspec.Struct, frozen=True):
         )
 
     def files(self, table: "SharedTable") -> "TableStore":
-        """Return a store that reads the table's files for the server itself."""
+        """Return a store that reads the table's data files on behalf of the server, not of a recipient."""
         from deltaic.storage.objects import ObjectTableStore
 
         return ObjectTableStore(table.locations, table.storage, self.sessions.file_reader(table.storage))
 
     def urls(self, table: "SharedTable") -> TableUrls:
-        """Return a signer of the table's files for this caller, valid from now on."""
+        """Return a signer of URLs for the table's files, for this caller and the current time."""
         recipient_id = table.caller.recipient_id
         now = datetime.fromtimestamp(int(self.clock()), UTC)
         urls = TableUrls(
@@ -124,7 +124,7 @@ class Sharing(msgspec.Struct, frozen=True):
 
 
 class SharedTable(msgspec.Struct, frozen=True):
-    """Table as one recipient may read it."""
+    """Table with its storage, and with what one recipient may read of it."""
 
     caller: Caller
     entry: Table
@@ -133,7 +133,7 @@ class SharedTable(msgspec.Struct, frozen=True):
     gate: TableGate
     rights: Rights = ALL
     counts_bytes: bool = False
-    """Whether the recipient has a limit of bytes, so that the server counts them."""
+    """Whether the recipient has a limit of bytes a day, so that the server counts the bytes of requested files."""
 
     @property
     def access_modes(self) -> Sequence[str]:
@@ -142,11 +142,11 @@ class SharedTable(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Cache key of the table: its locations and storage, whichever share it is in."""
+        """Cache key of the table: its locations and storage, so that all shares of the table have one key."""
         return f"{self.locations!r} {self.storage!r}"
 
     def audit_request(self, request: QueryRequest | ChangesRequest) -> None:
-        """Add the requested amounts to the audit record, and whether the request is for a later page."""
+        """Add the requested limits to the audit record, and whether the request is for a later page."""
         add = self.caller.audit.add
         add(maxFiles=request.max_files, isPage=request.page_token is not None)
         if isinstance(request, QueryRequest):
@@ -162,9 +162,9 @@ class SharedTable(msgspec.Struct, frozen=True):
             )
 
     def require_url_access(self) -> None:
-        """Raise UnsupportedOperation for a table that is shared by directory only.
+        """Raise UnsupportedOperation for a table that is shared by directory access only.
 
-        PROTOCOL.md, access modes: a legacy client ignores `accessModes` and calls query nevertheless.
+        The check is necessary because old clients ignore `accessModes` and send queries (PROTOCOL.md, access modes).
         """
         self.require_delta()
         if "url" not in self.access_modes:
@@ -174,7 +174,7 @@ class SharedTable(msgspec.Struct, frozen=True):
             )
 
     def require_directory_access(self) -> None:
-        """Raise UnsupportedOperation for a table that is filtered or not shared by directory."""
+        """Raise UnsupportedOperation for a table that is filtered or not shared by directory access."""
         if self.rights.are_filtered:
             raise UnsupportedOperation(
                 f"Only a part of the table {self.gate.full_name} is shared with you, and credentials for its folder "
@@ -198,5 +198,5 @@ def _locations(entry: Table) -> TableLocations:
 
 
 def storage_config(storage: Storage) -> StorageConfig:
-    """Convert a storage entry of the catalog."""
+    """Convert a storage record of the catalog to the settings of its S3 client."""
     return msgspec.convert(storage, StorageConfig, from_attributes=True)

@@ -1,4 +1,4 @@
-"""First two lines of an answer: the protocol and the metaData of a version."""
+"""Render the first two lines of a response: the protocol and the metaData line of a version."""
 
 from typing import Final
 
@@ -25,10 +25,10 @@ def head_lines(  # noqa: PLR0913 -- the contents of two lines
     protocol_version: int | None = None,
     files_follow: bool = False,
 ) -> bytes:
-    """Return the protocol and the metaData line, the same bytes in every call for one snapshot.
+    """Return the protocol line and the metaData line, always the same bytes for the same arguments.
 
-    If given, `version` is written into the metaData, and `protocol_version` into the protocol (delta format).
-    `files_follow` is true if the files of the version come next.
+    If given, `version` is added to the metaData line, and `protocol_version` to the protocol line (delta format).
+    `files_follow` is true if file lines of the version follow.
     """
     protocol = lines.protocol(
         response_format,
@@ -43,7 +43,7 @@ def head_lines(  # noqa: PLR0913 -- the contents of two lines
 
 
 def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> WireMetadata:
-    """Return the metadata for the recipient; only directory access includes the locations of files."""
+    """Convert metadata for the response; only recipients with directory access get the table's locations."""
     by_directory = "dir" in table.access_modes
     return WireMetadata(
         id=metadata.id,

@@ -1,7 +1,7 @@
 """Replace the deletion vectors of files by inline vectors, for recipients of filtered tables.
 
 Writers put the vectors of many partitions into one file. A URL of that file would reveal which rows of other files
-were deleted. So the server reads only the vectors of the files in the answer.
+were deleted. So the server reads the vectors of the files in the response, and inserts them into the response.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +18,11 @@ from deltaic.delta.store import TableStore
 from deltaic.sharing.context import SharedTable, Sharing
 
 AT_ONCE_BYTES: Final = 1 << 20
-"""Size of the vectors that are in memory at the same time; their results take about four times as much."""
+"""Maximum size of the vectors in memory at the same time; encoded in lines, they need about four times as much."""
 
 
 def with_inline_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[FileBatch]) -> Iterator[FileBatch]:
-    """Yield the batches with inline vectors; batches with large vectors are split."""
+    """Yield file batches with inline deletion vectors; batches with large vectors are split."""
     files = sharing.files(table)
     for batch in batches:
         column = batch.files.column("deletionVector")
@@ -43,7 +43,7 @@ def with_inline_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[
 
 
 def _pieces(vectors: Sequence[DeletionVector | None]) -> Iterator[tuple[int, int]]:
-    """Yield ranges `[first, end)` of at most AT_ONCE_BYTES, or of one vector."""
+    """Split vectors into index ranges `[first, end)` of at most AT_ONCE_BYTES, or of one larger vector."""
     first = total = 0
     for at, vector in enumerate(vectors):
         size = 0 if vector is None else vector.size_in_bytes
@@ -61,7 +61,7 @@ def _row_numbers(batch: FileBatch, first: int, end: int) -> pa.UInt64Array:
 def actions_with_inline_vectors(
     sharing: Sharing, table: SharedTable, actions: Sequence[Add | Remove]
 ) -> list[Add | Remove]:
-    """Return the actions of a commit with inline vectors."""
+    """Return `add` and `remove` actions of a commit with inline deletion vectors, in the same order."""
     if not any(action.deletion_vector for action in actions):
         return list(actions)
     vectors = _inline(sharing.files(table), [action.deletion_vector for action in actions])

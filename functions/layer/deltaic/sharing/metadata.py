@@ -1,4 +1,4 @@
-"""Answer requests for a table's version, or for the protocol and metaData lines of one version."""
+"""Return a table's version, or the protocol and metaData lines of one version."""
 
 from deltaic.protocol.requests import MetadataRequest, VersionRequest
 from deltaic.sharing.answer import Answer, ReadOptions
@@ -9,9 +9,9 @@ from deltaic.sharing.snapshots import find_snapshot, negotiate, open_log
 
 
 def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request: VersionRequest) -> int:
-    """Return the latest version, or the first one at or after a timestamp.
+    """Return the latest version of a table, or the first one at or after a timestamp.
 
-    PROTOCOL.md, "Query Table Version". Streaming clients poll it.
+    PROTOCOL.md, "Query Table Version". Streaming clients poll this endpoint.
     """
     table = sharing.table(caller, name)
     instant = request.starting_instant(table.gate)
@@ -26,9 +26,9 @@ def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request:
 def get_metadata(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: MetadataRequest, read_options: ReadOptions
 ) -> Answer:
-    """Return both lines of the requested version (PROTOCOL.md, "Query Table Metadata").
+    """Return the protocol and metaData lines of a version (PROTOCOL.md, "Query Table Metadata").
 
-    Without a version or time, it is the latest one. Versions before the start version are refused.
+    Without a version or timestamp, return the latest version. Raises an error for versions that are not shared.
     """
     table = sharing.table(caller, name)
     request.check_gate(table.gate)

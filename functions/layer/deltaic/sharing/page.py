@@ -1,4 +1,4 @@
-"""Select the live files of an answer, by row limit and page size, and find where the next page starts."""
+"""Select the files of a page by row limit and page size, and determine where the next page starts."""
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
@@ -23,17 +23,17 @@ _decoder: Final = msgspec.json.Decoder(_NumRecords)
 
 
 _ALL_PARTITIONS: Final = None
-"""Key of the row count if rows are not counted by partition."""
+"""Key of the single row count if rows are not counted by partition."""
 
 
 class Page:
-    """Files of one page, in batches; iterate once, then `next` is the start of the following page.
+    """Iterator over the files of one page, in batches; afterwards, `next` is the start of the next page.
 
-    `limit` is the row limit of the query, `max_files` the page size, each None for none; `end_after` ends the page
-    earlier. A page includes files until the files before have `limit` live rows (PROTOCOL.md, "limitHint"). A file
+    `limit` is the row limit of the query, `max_files` the page size; None for no limit. `end_after` ends the page
+    earlier. Files are included until those before have `limit` undeleted rows (PROTOCOL.md, "limitHint"). A file
     without statistics counts as 0 rows, so that a page has too many files rather than too few. With `by_partition`,
     each page counts the rows of each partition separately: in delta format, Spark sends its limit but then drops files
-    of some partitions, by a filter that it did not send or that was cut (decision 20).
+    of some partitions, by a filter that it did not send or that was truncated (decision 20).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Page:
         rows_before: int = 0,
         by_partition: bool = False,
     ) -> None:
-        """`rows_before` is the row count of the earlier pages, from the position at their end."""
+        """Create a page; `rows_before` is the number of rows on earlier pages, from the page token."""
         self._batches = batches
         self._limit = limit
         self._max_files = max_files
@@ -53,9 +53,9 @@ class Page:
         self._rows: dict[Hashable, int] = {} if by_partition else {_ALL_PARTITIONS: rows_before}
         self._last: _LastBatch | None = None
         self.files = 0
-        """Number of files so far."""
+        """Number of files on this page so far."""
         self.next: ResumePoint | None = None
-        """Start of the next page; None while iterating, and if this page is the last one."""
+        """Start of the next page; None during the iteration, and if this page is the last one."""
 
     def __iter__(self) -> Iterator[FileBatch]:
         # Closed immediately, so that the next page can continue from this position.
@@ -89,7 +89,7 @@ class Page:
         return self._rows[_ALL_PARTITIONS] >= self._limit
 
     def _apply_limit(self, limit: int, batch: FileBatch) -> tuple[FileBatch, list[int]]:
-        """Return the files of a batch within the limit, and the number of rows before each."""
+        """Return the files of a batch within the row limit, and the number of rows before each file."""
         partitions = _partitions(batch.files) if self._by_partition else repeat(_ALL_PARTITIONS, batch.files.num_rows)
         indices: list[int] = []
         before: list[int] = []
@@ -108,15 +108,15 @@ class _LastBatch(NamedTuple):
     files_before: int
     batch: FileBatch
     rows_before: Sequence[int]
-    """For each file; empty if rows are counted by partition or not at all."""
+    """Number of rows before each file; empty if rows are counted by partition or not at all."""
 
     def point(self, count: int) -> ResumePoint:
-        """Return the start of the page after this many files of the batch."""
+        """Return the start of the next page if this page ends after `count` files of the batch."""
         return (*self.batch.position(count), self.rows_before[count] if self.rows_before else 0)
 
 
 def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
-    """Return the partition of each file: its values, in any order."""
+    """Yield the partition values of each file as a hashable value, independent of their order."""
     column = files.column("partitionValues")
     encoded = partition_codes(column, pc.is_valid(column)) if not column.null_count else None
     if encoded is None:
@@ -139,7 +139,7 @@ def _select_rows(batch: FileBatch, indices: Sequence[int]) -> FileBatch:
 
 
 def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
-    """Convert a position to the start of the scan and the row count of the earlier pages."""
+    """Return the start of the scan and the row count of earlier pages from the position in a page token."""
     if not position:
         return None, 0
     base, part, row_group, row, rows = position
@@ -147,7 +147,7 @@ def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
 
 
 def live_rows(files: pa.RecordBatch, row: int) -> int:
-    """Return how many rows of a file are not deleted; 0 without statistics."""
+    """Return how many rows of the file at index `row` are not deleted; 0 without statistics."""
     vector = files.column("deletionVector")[row].as_py()
     deleted = vector["cardinality"] or 0 if vector else 0
     return max(_num_records(files.column("stats")[row].as_py()) - deleted, 0)

@@ -1,30 +1,30 @@
-"""Budget of bytes for a page, and the bytes of the answer that were sent."""
+"""Maximum size of a page, compared with the bytes that were sent after compression."""
 
 from typing import Final
 
 import msgspec
 
 _RESERVE_BYTES: Final = 4096
-"""Reserved for the response headers, the last line with its tokens, and the overhead of gzip."""
+"""Bytes reserved for the response headers, the last line with its tokens, and the overhead of gzip."""
 
 
 class PageBudget(msgspec.Struct):
-    """Budget of one answer: the use case counts the lines that it creates, and http the bytes that it sends."""
+    """Byte counts of one response, updated when lines are created (`sharing`) and when bytes are sent (`http`)."""
 
     page_bytes: int = 0
-    """Most bytes, as sent, of a page that the server ends by itself; 0 if it never does."""
+    """Maximum size of the page in bytes after compression; 0 for no maximum."""
     sent: int = 0
-    """Bytes sent, after compression."""
+    """Number of bytes sent, after compression."""
     created: int = 0
-    """Bytes of the lines so far, before compression."""
+    """Number of bytes of the lines so far, before compression."""
     settled: int = 0
-    """How many of `created` were sent completely: the compressor buffers none of them."""
+    """How many of the `created` bytes were sent, so that the compressor no longer buffers them."""
 
     @property
     def room(self) -> int:
-        """Bytes of lines that certainly fit the page, counting the buffered ones as not compressed."""
+        """Number of bytes that certainly fit the page, even if compression does not reduce the buffered ones."""
         return self.page_bytes - _RESERVE_BYTES - self.sent - (self.created - self.settled)
 
     def fitting(self, lines: bytes) -> int:
-        """Return how many bytes of the lines fit the page, up to the end of a line; possibly 0."""
+        """Return the length in bytes of the first complete lines that fit the page; 0 if not even one fits."""
         return len(lines) if len(lines) <= self.room else lines.rfind(b"\n", 0, max(self.room, 0)) + 1

@@ -1,4 +1,4 @@
-"""Answer a query at once, or submit it."""
+"""Run a query at once, or store it to run it later (asyncQuery)."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ BEFORE_SNAPSHOT: Final = (
 def query(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: QueryRequest, options: ResponseOptions
 ) -> Answer:
-    """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); refusals come before the first line."""
+    """Return the response to POST .../query; raise all errors about the request before its first line."""
     table = sharing.table(caller, name)
     table.audit_request(request)
     table.require_url_access()

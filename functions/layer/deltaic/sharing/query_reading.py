@@ -1,4 +1,4 @@
-"""Open a query: it reads the files of a snapshot, or the data changes of a range of versions."""
+"""Prepare a query: of the files of a snapshot, or of the data changes in a range of versions."""
 
 from deltaic.protocol.continuations import PageClaims
 from deltaic.protocol.query_request import QueryRequest
@@ -19,7 +19,7 @@ def open_query(  # noqa: PLR0913 -- the parts of one request
     call: str = "query",
     pinned: PageClaims | None = None,
 ) -> SnapshotQuery | VersionRange:
-    """Return the query; page tokens are bound to `call`, and a submitted query begins at `pinned`."""
+    """Return the prepared query; its page tokens are bound to `call`, and `pinned` has a submitted query's version."""
     if request.is_range:
         return data_range(RangeRequest(sharing, table, options, request, call, pinned), request)
     return SnapshotQuery(sharing, table, request, options, open_log(sharing, table), call=call, pinned=pinned)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def sharing() -> Sharing:
-    """Return the context of the use cases."""
+    """Return the clients, caches and settings of this process; created by the first call."""
     config = settings()
     return Sharing(
         catalog=CatalogReader(config.catalog_table, dynamo()),
@@ -43,7 +43,7 @@ def sharing() -> Sharing:
 
 
 def connect_sessions() -> None:
-    """Create the client that assumes roles before the first request, in functions that sign."""
+    """Create the STS client before the first request, in Lambda functions that sign URLs."""
     if settings().signing_role_arn:
         sharing().sessions.connect()
 

@@ -1,4 +1,4 @@
-"""Answer a query of a snapshot: its files, pruned, limited and paged."""
+"""Query the files of a snapshot, with pruning, row limit and pages."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain, islice
@@ -43,17 +43,17 @@ class _SnapshotPlan(msgspec.Struct, frozen=True):
     style: FileStyle
     page: Page
     has_all_files: bool
-    """Whether the page has all files of the version."""
+    """Whether the response has all files of the version on one page."""
     cached_lines: VersionLines | None
     urls: TableUrls
     signer: TokenSigner | None
-    """None if the request permits no tokens."""
+    """Signs page and refresh tokens; None if the response has none."""
     page_budget: PageBudget | None
-    """None if the server must not end the page by itself."""
+    """Limits the bytes of the page; None if the server must not end the page earlier than requested."""
 
 
 class SnapshotQuery(msgspec.Struct, frozen=True):
-    """Query of one page of the files of a version."""
+    """Planner and renderer of one page of the files of a version."""
 
     sharing: Sharing
     table: SharedTable
@@ -61,17 +61,17 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     options: ResponseOptions
     log: DeltaLog
     call: str = "query"
-    """Binding of page tokens: `query`, or the id of a submitted query."""
+    """Type of request, which page tokens are bound to: `query`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Start of a submitted query; None for a query that is answered at once."""
+    """Version and format that were stored for a submitted query; None for a query without submission."""
 
     def pin(self) -> PageClaims:
-        """Return the version and format for a later request for the result; raises if they are refused."""
+        """Check a submitted query, and return its version and format for the later request for the result."""
         snapshot, response_format = self._resolve(None, None)
         return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.log_id, ())
 
     def answer(self) -> Answer:
-        """Return the answer; refusals come before its first line."""
+        """Return the response; raise all errors about the request before its first line."""
         plan = self._plan()
         body = self._lines(plan, self.table.caller.audit.metrics)
         # Create the first lines before the answer begins, so that errors of the log get a proper status.
@@ -129,7 +129,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         )
 
     def _scope(self, style: FileStyle) -> Hashable:
-        """Return the cache key that the lines of one version share."""
+        """Return the cache key of lines in this format for this table."""
         return (
             self.table.identity,
             style.response_format,
@@ -141,7 +141,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
-        """Return the snapshot of the page, and the response format."""
+        """Return the snapshot and the response format of this page."""
         if claims is not None:
             snapshot = self.log.snapshot(claims.version, at=start).load_commits()
             check_log(claims.log_id, snapshot.log_id)
@@ -191,15 +191,15 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         )
 
     def _signer(self, page_budget: PageBudget | None) -> TokenSigner | None:
-        """Return the signer for the tokens at the end of the answer. Its key is read before the answer begins."""
+        """Return the signer of the tokens in the last line; it reads its key now, so that errors come first."""
         paged = self.request.max_files is not None or page_budget is not None
         return self.sharing.signer if paged or self.request.include_refresh_token else None
 
     def _page_budget(self, *, limited_by_partition: bool) -> PageBudget | None:
-        """Return the budget of a page if the client follows pages (decision 92), else None.
+        """Return the maximum size of the page; None for clients that may not request further pages (decision 92).
 
-        The body shows such a client: only it sends a refresh token key or a page token. With a limit in each partition
-        there is no budget: each page counts the rows again, so further pages could add many more files than necessary.
+        Only clients that request further pages send `includeRefreshToken` or a page token. A row limit for each
+        partition excludes further pages: each page counts rows again, so they could add many unnecessary files.
         """
         follows_pages = self.request.names_refresh_token or self.request.page_token is not None
         return self.options.page_budget if follows_pages and not limited_by_partition else None
@@ -224,7 +224,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
 
 def _file_lines(plan: _SnapshotPlan, batches: Iterable[FileBatch], metrics: ResponseMetrics) -> Iterator[bytes]:
-    """Yield the signed lines of files, in chunks, and count them; if all lines are cached, read no batches."""
+    """Yield the signed lines of files, in chunks, and count them in `metrics`; use the cache before `batches`."""
     cached_version = plan.cached_lines if plan.has_all_files else None
     all_lines = None if cached_version is None else cached_version.all_lines()
     metrics.files = 0

@@ -1,4 +1,4 @@
-"""Find the snapshot that a request names, and the response format for it."""
+"""Find the snapshot that a request needs, and the response format for it."""
 
 from deltaic.delta import features
 from deltaic.delta.log import DeltaLog
@@ -19,21 +19,21 @@ def open_store(sharing: Sharing, table: SharedTable) -> TableStore:
 
 
 def open_log(sharing: Sharing, table: SharedTable, store: TableStore | None = None) -> DeltaLog:
-    """Return the table's log, which uses the snapshot cache of the process."""
+    """Return the table's Delta log, which uses the snapshot cache of the process."""
     return DeltaLog(store or open_store(sharing, table), sharing.memory.snapshots, table.identity)
 
 
 def find_snapshot(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
-    """Return the snapshot of a version, of a time, or the latest; raises MalformedRequest if it does not exist."""
+    """Return the snapshot at a version or timestamp, by default the latest; raises MalformedRequest if none exists."""
     if instant is not None:
         version = log.history.version_at_or_before(instant.floor_ms)
     return log.snapshot(version)
 
 
 def negotiate(live: frozenset[str], options: ResponseOptions) -> ResponseFormat:
-    """Return the response format that supports these live features; later pages keep the first page's format.
+    """Return the requested response format that supports the table features in use (`live`).
 
-    Raises UnsupportedOperation if no requested format supports them.
+    Only the first page negotiates; later pages use its format. Raises UnsupportedOperation if no format fits.
     """
     misread = live & features.PARQUET_MISREADS
     return choose_format(

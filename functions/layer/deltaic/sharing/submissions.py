@@ -1,7 +1,7 @@
-"""Submit a query now and answer it later, at the same version and in the same format.
+"""Store a submitted query (asyncQuery), and return its result later, at the same version and in the same format.
 
-Nothing runs in between. A submission checks rights, version and format, and stores them with the request. The request
-for the result then gets the answer that the query would have returned (decision 19).
+No process runs in between. A submission checks rights, version and format, and stores them with the request. The later
+request for the result gets the response that the query would have returned at once (decision 19).
 """
 
 import json
@@ -23,9 +23,9 @@ from deltaic.sharing.query_reading import open_query
 
 
 def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Answer:
-    """Accept a query (PROTOCOL.md, "asyncQuery") and return its status, `pending`.
+    """Store a query (PROTOCOL.md, "asyncQuery") and return its id and status.
 
-    The same request of the same recipient with the same key gets the same answer until the query expires.
+    If the recipient repeats the request with the same idempotency key, it gets the same id until the query expires.
     """
     store = sharing.queries()
     query_id = _identify(table, request, options)
@@ -68,7 +68,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
 ) -> Answer:
     """Return a page of a submitted query, at the version and in the format of its submission.
 
-    The current rights apply. This request can override the page size and the file ids of the submission.
+    The recipient's current rights apply. The request can override the submitted page size and hash for file ids.
     """
     options_now = read_options()
     table = sharing.table(caller, name)
@@ -97,7 +97,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
 
 
 def _identify(table: SharedTable, request: QueryRequest, options: ResponseOptions) -> str:
-    """Return the query id, which only retries of one submission (as the protocol defines them) share."""
+    """Return the query id: a checksum that is the same only for retries of one submission."""
     return checksum({
         "recipient": table.caller.recipient_id,
         "table": table.entry.id,
@@ -112,6 +112,6 @@ def _identify(table: SharedTable, request: QueryRequest, options: ResponseOption
 
 
 def body_of(request: QueryRequest) -> Mapping[str, Any]:
-    """Return the request body of the query, without the key and tokens of the submission."""
+    """Return the request body of a query, without its idempotency key and tokens."""
     body = {**request.fingerprint, "maxFiles": request.max_files}
     return {**body, "includeRefreshToken": request.include_refresh_token} if request.names_refresh_token else body

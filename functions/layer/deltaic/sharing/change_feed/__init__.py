@@ -1,1 +1,1 @@
-"""Answer change feeds and version ranges of a table."""
+"""Return the changes of a table in a range of versions, for queries and for the change data feed."""

@@ -1,7 +1,7 @@
-"""Answer requests for a range of versions: the data changes of a query, or the change data feed.
+"""Parse requests for a range of versions: a query with a starting version, or the change data feed.
 
-Both read the commits of the range in order (`ranges`). They differ in the actions of a commit that they return, in the
-version of the metadata at the start, and in the syntax and refusals of the range.
+Both read the commits of the range in order (`ranges`). They differ in the actions that they return for a commit, in the
+version of the metadata line at the start, and in the syntax and validation of the range.
 """
 
 from deltaic.delta.log import DeltaLog
@@ -22,7 +22,7 @@ from deltaic.sharing.snapshots import open_log, open_store
 def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
     """Return the range of a query with `startingVersion` (PROTOCOL.md, "Read Data from a Table").
 
-    The answer starts with the metadata of the first version and its number; later changes of the metadata follow.
+    The response starts with the metadata and number of the first version. Later changes of the metadata follow.
     """
     page, log = request.page(), open_log(request.sharing, request.table)
     latest = page.latest_version if page else log.latest_version()
@@ -41,10 +41,10 @@ def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
 def list_changes(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: ChangesRequest, read_options: ReadOptions
 ) -> Answer:
-    """Answer GET .../changes (PROTOCOL.md, "Read Change Data Feed"); refuse ranges without recorded changes.
+    """Return the change data feed of a table (PROTOCOL.md, "Read Change Data Feed").
 
-    The answer starts with the metadata of the latest version. If the client requests historical metadata, it is the
-    metadata of the first version, because the client applies later schemas to it.
+    Raises InvalidParameter for versions without recorded change data. The response starts with the metadata of the
+    latest version, or, for a client that requests historical metadata, of the first version: later changes follow.
     """
     table = sharing.table(caller, name)
     table.audit_request(request)
@@ -79,9 +79,9 @@ def list_changes(
 
 
 def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
-    """Return the versions of a span, which must not start before the first commit, as in the reference server.
+    """Return the first and last version (None: the latest) of a range of versions or timestamps.
 
-    Raises InvalidParameter for times outside the table's history: the reference returns this code here only.
+    Raises InvalidParameter for timestamps outside the table's history, as the reference server does for change feeds.
     """
     start, end = span.start, span.end
     try:

@@ -1,4 +1,4 @@
-"""Answer a range of versions: check all commits, then return their lines, page by page."""
+"""Return the changes in a range of versions: check all commits, then render their lines page by page."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -36,37 +36,37 @@ from deltaic.sharing.snapshots import negotiate
 from deltaic.storage.table_urls import TableUrls
 
 _EXAMINED_BYTES: Final = 8 << 20
-"""JSON size of the first commits that are kept in memory after the check of the range, to read them only once.
+"""Maximum JSON size of the commits that are kept in memory after the check of the range, to read them only once.
 
-Decoded, they take about twice as much.
+The decoded commits need about twice as much memory.
 """
 
 
 class RangeRequest(msgspec.Struct, frozen=True):
-    """Request for a range of versions, by a query or a change feed."""
+    """Request for the changes in a range of versions, by a query or a change feed."""
 
     sharing: Sharing
     table: SharedTable
     options: ResponseOptions
     parameters: QueryRequest | ChangesRequest
     call: str
-    """Binding of page tokens: `query`, `changes`, or the id of a submitted query."""
+    """Type of request, which page tokens are bound to: `query`, `changes`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Start of a submitted query; None for a query that is answered at once."""
+    """Version and format that were stored for a submitted query; None for a query without submission."""
 
     @property
     def binding(self) -> PageBinding:
-        """Binding of the page tokens of this request."""
+        """Values that a later request must repeat to use a page token of this request."""
         return self.options.binding(self.table, self.call, self.parameters.fingerprint)
 
     def page(self) -> PageClaims | None:
-        """Return the values of the page token, with the start of this page; None on the first page."""
+        """Return the contents of the page token, such as the position of this page; None on the first page."""
         token, sharing = self.parameters.page_token, self.sharing
         return open_page_token(sharing.signer, token, self.binding, now=sharing.clock()) if token else self.pinned
 
 
 class Versions(NamedTuple):
-    """Range of versions, both ends included."""
+    """Range of versions, including the first and the last."""
 
     first: int
     last: int
@@ -80,33 +80,33 @@ class _RangePlan(msgspec.Struct, frozen=True):
     partition_columns: Sequence[str]
     urls: TableUrls
     signer: TokenSigner | None
-    """None if the request permits no tokens."""
+    """Signs the token of the next page; None if the response has no tokens."""
     log_id: str
-    """Identity of the log, which page tokens repeat."""
+    """Identity of the log, stored in page tokens to detect that the table was replaced."""
 
 
 class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Page of the changes in a range of versions."""
+    """Planner and renderer of one page of the changes in a range of versions."""
 
     request: RangeRequest
     page: PageClaims | None
-    """Result of `request.page`."""
+    """Result of `request.page()`: the contents of the page token."""
     log: DeltaLog
     head: Snapshot
-    """Snapshot whose protocol and metadata are at the start of the answer."""
+    """Snapshot whose protocol and metadata are at the start of the response."""
     versions: Versions
     kind: type[DataChanges] | type[ChangeFeed]
-    """Selects the changes of a commit."""
+    """Selects the actions of a commit: data changes, or the change data feed."""
     historical_metadata: bool
 
     def pin(self) -> PageClaims:
-        """Return the versions and format for a later request for the result; raises if they are refused."""
+        """Check a submitted query, and return its versions and format for the later request for the result."""
         commits = self.log.commits(self.versions.first, self.versions.last)
         live, _ = self._examine(commits)
         return self._claims(negotiate(live, self.request.options), self._log_id(commits), ())
 
     def answer(self) -> Answer:
-        """Return the answer; refusals come before its first line."""
+        """Return the response; raise all errors about the request before its first line."""
         options, audit = self.request.options, self.request.table.caller.audit
         plan, first_lines = self._plan()
         return Answer(
@@ -118,7 +118,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _plan(self) -> tuple[_RangePlan, bytes]:
-        """Return the plan of the answer and its first lines; raises for everything that must be refused."""
+        """Return the plan of the response and its first lines, after all checks of the request."""
         request, page, table = self.request, self.page, self.request.table
         if page is not None:
             check_log(page.log_id, self.head.log_id)
@@ -145,10 +145,10 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         return plan, first_lines
 
     def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[VisibleCommit]]:
-        """Read the commits of the range, so that refusals come before the answer begins.
+        """Check the commits of the range, so that errors are raised before the response begins.
 
-        Returns the live features of the range, and its first commits. The first page reads the whole range. A later
-        page, whose format is known, reads only its own commits.
+        Returns the table features that readers of the range need, and the commits that fit in memory. The first page
+        checks the whole range. A later page, whose response format is known, checks only its own commits.
         """
         table, page, max_files = self.request.table, self.page, self.request.parameters.max_files
         protocol, metadata = self.head.protocol, self.head.metadata
@@ -192,14 +192,14 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _resumes_at(self) -> tuple[int, int]:
-        """Start of this page: a version, and the number of a change in its commit."""
+        """Start of this page: a version, and the index of a change within its commit."""
         if self.page is None or not self.page.position:
             return self.versions.first, 0
         version, number = self.page.position
         return int(version), int(number)
 
     def _remaining(self, visible: VisibleCommit) -> Sequence[Numbered]:
-        """Return the changes of a commit that were not on earlier pages."""
+        """Return the changes of a commit that no earlier page contains."""
         version, first = self._resumes_at
         if not first or visible.commit.version != version:
             return visible.changes
@@ -237,7 +237,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             yield self._end(plan, next_page, plan.urls.expires_at_ms if files else None)
 
     def _later_line(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
-        """Return the line of a later commit's metadata or protocol if the client requests it, else nothing."""
+        """Return the line for a metadata or protocol change after the first version; empty unless requested."""
         if commit.version == self.versions.first:
             return b""
         table = self.request.table
@@ -269,7 +269,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 def _live_features(
     visible: VisibleCommit, protocol: Protocol, metadata: Metadata, table: SharedTable
 ) -> frozenset[str]:
-    """Return the features that a commit uses; raises the errors that signing its files would raise."""
+    """Return the table features that readers of a commit need; raise for files that cannot be signed."""
     for _, change in visible.changes:
         if isinstance(change, FileChange):
             check_locations(change, table.locations)
@@ -293,9 +293,9 @@ def _count(metrics: ResponseMetrics, change: FileChange, removed: Mapping[str, R
 
 
 def _has_vector(change: Change) -> bool:
-    """Return whether only clients that support deletion vectors read a change correctly.
+    """Return whether a client must support deletion vectors to read a change correctly.
 
-    A remove with a vector deletes the remaining rows of the file; a remove without one deletes all its rows.
+    A `remove` with a deletion vector deletes only the rows that were not deleted before; without one, all rows.
     """
     if not isinstance(change, FileChange) or isinstance(change.action, AddCdcFile):
         return False

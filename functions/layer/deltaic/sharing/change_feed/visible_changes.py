@@ -1,12 +1,12 @@
 """Select the changes of a commit that a recipient may see.
 
-A commit describes the difference between two versions. If the version before is not shared, the answer omits the files
-that only that version had: removed files, and change data files, which contain old rows next to new rows (decision 22).
+A commit describes the difference between two versions. If the earlier version is not shared, the response omits files
+that would reveal its rows: removed files, and change data files, which contain old and new rows (decision 22).
 
 If an update moves a row from a visible partition to a hidden one, a cdc file of the first partition has the old row,
 and a cdc file of the second has the new row. A recipient who gets only one of these files cannot know that the row was
 deleted. Neither the cdc files nor row counts show whether this happened: two rows may have swapped partitions. So the
-answer has cdc files only for commits that cannot have moved rows. Other commits are shown by their removed and added
+response has cdc files only for commits that cannot have moved rows. Other commits are shown by their removed and added
 files: all rows of removed files are deleted, and all rows of added files are inserted, including unchanged rows.
 """
 
@@ -28,32 +28,32 @@ from deltaic.sharing.lines.change_lines import RemovedFile, find_removed
 from deltaic.sharing.rights.table_visibility import TableVisibility, visibility_of
 
 Numbered: TypeAlias = tuple[int, Change]
-"""A change, and its number among the selected changes of its commit, for page tokens."""
+"""Change with its index among the selected changes of its commit, for page tokens."""
 
 
 class DataChanges:
-    """Changes of the table's data, which a query with a starting version reads."""
+    """Selector of the added and removed files of a commit, for a query with a starting version."""
 
     @staticmethod
     def visible_changes(commit: CommitChanges, _visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the changes of a commit. For the first shared version, return only the added files."""
+        """Return the data changes of a commit; of the first shared version, only the added files."""
         is_first = _is_first(commit, table)
         return [(number, change) for number, change in enumerate(commit.data()) if not is_first or _adds(change)]
 
     @staticmethod
     def check(metadata: Metadata, version: int, first: int, last: int) -> None:
-        """Accept every version, because all versions have these changes."""
+        """Accept every version, because every commit records its added and removed files."""
 
 
 class ChangeFeed:
-    """Row-level changes as writers recorded them, for the change data feed."""
+    """Selector of the row-level changes of a commit, for the change data feed."""
 
     @staticmethod
     def visible_changes(commit: CommitChanges, visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the changes of a commit. For the first shared version, return only new files.
+        """Return the row-level changes of a commit; of the first shared version, only new files.
 
-        A file that the commit removes and adds with another deletion vector is not new: the pair of actions shows which
-        of its rows were deleted.
+        A file that the commit removes and adds again with another deletion vector is not new: the two actions mean that
+        some of its rows were deleted.
         """
         changes = commit.change_data()
         if _may_split_updates(commit, changes, visibility, table):
@@ -76,30 +76,30 @@ class ChangeFeed:
 
 
 class VisibleCommit(msgspec.Struct, frozen=True):
-    """Commit as a recipient sees it, with the values of its removed files."""
+    """Commit as one recipient may see it."""
 
     commit: CommitChanges
     changes: Sequence[Numbered]
-    """Selected changes that the recipient may see."""
+    """Changes that the recipient may see."""
     removed: Mapping[str, RemovedFile]
     visibility: TableVisibility
-    """Visibility by the metadata of this commit's version."""
+    """What the recipient may see in this version, for added files."""
     before: TableVisibility
-    """Visibility by the metadata of the version before, for removed files."""
+    """What the recipient may see in the previous version, for removed files."""
 
 
 class VisibleCommits(msgspec.Struct, frozen=True):
-    """Reader of commits for one recipient."""
+    """Reader of commits, as one recipient may see them."""
 
     sharing: Sharing
     table: SharedTable
     log: DeltaLog
     head: Snapshot
-    """Its metadata serves for all versions if the table is unfiltered."""
+    """Snapshot whose metadata is used for all versions of an unfiltered table."""
     kind: type[DataChanges] | type[ChangeFeed]
 
     def read(self, commits: Iterable[CommitChanges], visibility: TableVisibility | None) -> Iterator[VisibleCommit]:
-        """Yield commits with their visible changes; `visibility` is that of the commit before the first."""
+        """Yield commits with their visible changes; `visibility` is that of the previous commit, if known."""
         rights = self.table.rights
         for commit in commits:
             if commit.metadata is not None and rights.are_filtered:
@@ -121,7 +121,7 @@ class VisibleCommits(msgspec.Struct, frozen=True):
     def _visibility_before(
         self, commit: CommitChanges, visibility: TableVisibility, changes: Sequence[Numbered]
     ) -> TableVisibility:
-        """Return the visibility by the metadata of removed files, which rarely differs."""
+        """Return the visibility in the previous version, which differs only if the commit changes metadata."""
         if commit.metadata is None or not any(_removes(change) for _, change in changes):
             return visibility
         return visibility_of(self.table.rights, self.log.snapshot(commit.version - 1).metadata)
@@ -143,7 +143,7 @@ def _visible_changes(
     visibility: TableVisibility,
     before: TableVisibility,
 ) -> list[Numbered]:
-    """Return changes of visible files and all other changes; visibility `before` applies to removed files."""
+    """Return the changes without hidden files; visibility `before` applies to removed files."""
 
     def is_visible(change: Change) -> bool:
         if not isinstance(change, FileChange):
@@ -172,9 +172,9 @@ def _removes(change: Change) -> bool:
 def _may_split_updates(
     commit: CommitChanges, changes: Sequence[Change], visibility: TableVisibility, table: SharedTable
 ) -> bool:
-    """Return whether updates in visible cdc files may have their other half in hidden cdc files.
+    """Return whether updates in visible cdc files may have their other row in hidden cdc files.
 
-    The refresh of a view, which its mark identifies, matches rows only within their audience.
+    A refresh of a view (a commit with the mark of a refresh) never moves rows between audiences.
     """
     if visibility.partition_filter is None:
         return False
@@ -197,7 +197,7 @@ def _may_split_updates(
 
 
 def _is_refresh(mark: str) -> bool:
-    """Return whether a commit has the mark of a view's refresh (`deltaic_pipeline.view_refresh`)."""
+    """Return whether a commit is the refresh of a view, which `deltaic_pipeline.view_refresh` marks."""
     try:
         return "view" in msgspec.json.decode(mark, type=dict[str, object])
     except msgspec.DecodeError:

@@ -1,1 +1,1 @@
-"""Answer requests for volumes, skills and models: listings, files and credentials."""
+"""Serve volumes, skills and models: list them, list and sign their files, and vend credentials."""

@@ -21,7 +21,7 @@ _ITEMS: Final[Mapping[AssetKind, type[Asset]]] = {"volume": Volume, "skill": Ski
 def list_assets(  # noqa: PLR0913, PLR0917 -- the parts of one request
     sharing: Sharing, caller: Caller, kind: AssetKind, share: str, schema: str | None, request: ListRequest
 ) -> bytes:
-    """Return a page of the volumes, skills or models of a schema, or of all its share; raises NotFound."""
+    """Return a page of the volumes, skills or models in a schema (None: in the share); raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, _ITEMS[kind], share, schema)
     call = f"all-{kind}s" if schema is None else f"{kind}s"
     listing = ListingBinding(caller.recipient_id, call, share, schema or "")
@@ -37,7 +37,7 @@ def get_asset(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName
 
 
 def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: ListRequest) -> bytes:
-    """Return a page of a model's versions, all of which are ready; raises NotFound."""
+    """Return a page of the versions of a model; raises NotFound."""
     catalog = sharing.catalog_for(caller)
     read = partial(catalog.list_versions, caller.recipient_id, name.share, name.schema, name.name)
     listing = ListingBinding(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
@@ -52,7 +52,7 @@ def get_version(sharing: Sharing, caller: Caller, name: AssetName) -> bytes:
 
 
 def _to_json(asset: Asset) -> dict[str, Any]:
-    """Return the fields of a Volume, an AgentSkill or a RegisteredModel in the specification, and the comment."""
+    """Convert an asset to JSON (Volume, AgentSkill or RegisteredModel of the specification), with its comment."""
     names = {"name": asset.name, "schema": asset.schema_name, "share": asset.share, "shareId": asset.share_id}
     fields: dict[str, Any] = _folder_to_json(asset) if isinstance(asset, Folder) else {}
     if isinstance(asset, Skill):

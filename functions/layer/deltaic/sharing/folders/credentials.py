@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def create_table_credentials(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: CredentialsRequest
 ) -> bytes:
-    """Return the answer's body (PROTOCOL.md, "Generate Temporary Table Credential").
+    """Return temporary credentials for a table's folder (PROTOCOL.md, "Generate Temporary Table Credential").
 
     Raises NotFound for a table that is not granted, UnsupportedOperation or InvalidParameter for a table that is not
-    shared by directory, and InvalidParameter for a location outside the table.
+    shared by directory access, and InvalidParameter for a location outside the table.
     """
     table = sharing.table(caller, name)
     table.require_delta()
@@ -32,9 +32,9 @@ def create_table_credentials(
 
 
 def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind", name: "AssetName") -> bytes:
-    """Return the answer's body (OpenSharing, "Generate Temporary ... Credentials").
+    """Return temporary credentials for an asset's folder (OpenSharing, "Generate Temporary ... Credentials").
 
-    Raises NotFound for an asset that is not granted, UnsupportedOperation if it is not shared by directory.
+    Raises NotFound for an asset that is not granted, and UnsupportedOperation without directory access.
     """
     from deltaic.sharing.folders.shared_folder import open_folder
 
@@ -45,7 +45,7 @@ def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind
 
 
 def _to_json(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: TableCredentials) -> dict[str, Any]:
-    """Return the JSON fields of credentials, and add their session and expiry to the audit record."""
+    """Convert credentials to the JSON of the response, and add their session and expiry to the audit record."""
     keys, endpoint = vended.credentials, storage.public_endpoint or storage.endpoint
     caller.audit.add_signing(session_name(caller.recipient_id), sharing.clock(), (keys.expires_at_ms or 0) / 1000)
     return json_bodies.aws_credentials(

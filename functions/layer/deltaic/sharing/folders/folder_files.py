@@ -14,7 +14,7 @@ from deltaic.storage.signing import UrlSigner
 
 
 def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: FilesRequest) -> bytes:
-    """Return a page of a folder's files; raises NotFound, or UnsupportedOperation if it is shared by directory only."""
+    """Return a page of a folder's files; raises NotFound, or UnsupportedOperation without URL access."""
     folder = _open_by_url(sharing, caller, kind, name)
     now = sharing.clock()
     call = f"files/{folder.entry.id}/{folder.location.uri}/{request.delimiter}/{request.prefix}"
@@ -45,9 +45,9 @@ def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
 
 
 def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: UrlsRequest) -> bytes:
-    """Return URLs of files, and the names of missing files.
+    """Return signed URLs of the requested files, and the names of files that do not exist.
 
-    File sizes count against the recipient's limit. Raises as `list_files` does.
+    The file sizes count towards the recipient's limit of bytes. Raises the same errors as `list_files`.
     """
     folder = _open_by_url(sharing, caller, kind, name)
     reader = sharing.sessions.file_reader(folder.storage)

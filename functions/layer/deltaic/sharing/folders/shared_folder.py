@@ -1,4 +1,4 @@
-"""Volumes, skills and model versions as recipients may read them, by URLs or credentials."""
+"""Find a shared volume, skill or model version, and check how a recipient may read it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +19,7 @@ _FOLDERS: Final[Mapping[AssetKind, type[Folder]]] = {"volume": Volume, "skill": 
 
 
 class AssetName(msgspec.Struct, frozen=True):
-    """Asset name as the request spells it. Comparisons ignore case; messages repeat this spelling."""
+    """Asset name as in the request, also in error messages; look-ups ignore upper and lower case."""
 
     share: str
     schema: str
@@ -32,7 +32,7 @@ class AssetName(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> int:
-        """Version number; raises NotFound if the version is not a number."""
+        """Model version as a number; raises NotFound if it is not a number."""
         number = integer(self.version, INT64_MAX)
         if number is None or number < 0:
             raise NotFound(f"the model version '{self.version}' is not a number: list the model's versions")
@@ -40,7 +40,7 @@ class AssetName(msgspec.Struct, frozen=True):
 
 
 class SharedFolder(msgspec.Struct, frozen=True):
-    """Shared folder as one recipient may read it."""
+    """Folder of a volume, skill or model version that is shared with one recipient."""
 
     name: AssetName
     entry: Folder
@@ -48,7 +48,7 @@ class SharedFolder(msgspec.Struct, frozen=True):
     location: Location
 
     def require_url_access(self) -> None:
-        """Raise UnsupportedOperation for a folder that is shared by directory only."""
+        """Raise UnsupportedOperation for a folder that is shared by directory access only."""
         if "url" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by directory access only (accessModes: dir). "
@@ -56,7 +56,7 @@ class SharedFolder(msgspec.Struct, frozen=True):
             )
 
     def require_directory_access(self) -> None:
-        """Raise UnsupportedOperation for a folder that is not shared by directory."""
+        """Raise UnsupportedOperation for a folder that is not shared by directory access."""
         if "dir" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by pre-signed URLs only (accessModes: url). "
@@ -65,7 +65,7 @@ class SharedFolder(msgspec.Struct, frozen=True):
 
 
 def open_folder(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
-    """Return a granted folder, and add it to the audit record; raises NotFound, and the errors of `Admission`."""
+    """Return a granted folder, and add it to the audit record; raises NotFound and the errors of `Admission`."""
     catalog = sharing.catalog_for(caller)
     entry: Folder
     if kind == "model":
@@ -84,7 +84,7 @@ def open_folder(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNa
 
 
 def audit_folder(caller: Caller, entry: Folder) -> None:
-    """Add the folder to the audit record, in the fields of tables, so that usage reports include both."""
+    """Add a folder to the audit record, in the same fields as a table, for usage reports."""
     caller.audit.add(
         asset=entry.kind,
         share=entry.share,

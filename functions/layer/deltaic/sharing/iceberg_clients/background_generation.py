@@ -1,8 +1,9 @@
-"""Generate metadata in the background if a client would wait too long, once for all clients that request it.
+"""Generate Iceberg metadata in a Lambda function if a client would wait too long.
 
 loadTable ──> b/0000.begun, which only the first request can create ──> the function that generates ──> b/0000.ended
 
-Both notes are in the folder of the metadata and name the version. The second one has the reason of a refusal.
+One function serves all clients that request the same metadata. Both note objects (`.begun`, `.ended`) are in the folder
+of the metadata and contain the version. The second one contains the error message if the generation failed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +19,17 @@ from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, Generated
 from deltaic.sharing.iceberg_clients.table_access import open_table
 
 UNDER_WAY_SECONDS: Final = 900
-"""Timeout of the function (template.yaml): a generation without a second note after this time has failed."""
+"""Timeout of the function in template.yaml: without an `.ended` note after this time, the generation failed."""
 _REFUSED_SECONDS: Final = 3600
-"""How long a failed generation of a version is not repeated."""
+"""How long after a permanent error the generation of a version is not repeated."""
 _RETRY_AFTER: Final = 60
-"""Seconds. Iceberg's Java clients retry five times, as often as the alarm on 5xx allows in five minutes."""
+"""Seconds. Iceberg's Java clients retry five times, few enough not to trigger the alarm on 5xx responses."""
 _EARLIER_SECONDS: Final = 3.0
 _BACKGROUND: Final = Bounds(files=1_000_000, earlier_seconds=300.0)
-"""Limits of the function's memory and time."""
+"""Limits that follow from the memory and timeout of the function."""
 _BEGUN, _ENDED = ".begun", ".ended"
 _PERMANENT_ERRORS: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
-"""Permanent errors of the table. All other errors are transient."""
+"""Errors that a retry cannot fix. All other errors are transient."""
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -38,7 +39,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class GenerationEvent(msgspec.Struct, frozen=True):
-    """Event of the function, in JSON."""
+    """Event that starts the function, in JSON."""
 
     table: RequestedTable
     recipient_id: str
@@ -47,18 +48,18 @@ class GenerationEvent(msgspec.Struct, frozen=True):
     source_ip: str
     version: int
     note: str
-    """Key of the notes, without `.begun` or `.ended`."""
+    """Object key of the notes, without the suffix `.begun` or `.ended`."""
 
     @property
     def caller(self) -> Caller:
-        """Recipient of the first request."""
+        """Recipient whose request started the function."""
         return Caller(self.recipient_id, self.token_id, self.recipient, self.source_ip)
 
 
 def latest_metadata(sharing: Sharing, table: SharedTable) -> GeneratedMetadata:
-    """Return the metadata of the latest version while the client waits; raises as `generate_metadata` does.
+    """Return the Iceberg metadata of the latest version; raises the same errors as `generate_metadata`.
 
-    For a table with too many files, it starts the function and raises Unavailable until the metadata is complete, or
+    For a table with too many files, start the function and raise Unavailable until the metadata is complete, or
     UnsupportedOperation if the generation failed. The function also adds earlier versions that need too much time.
     """
     bounds = Bounds(sharing.iceberg_files_at_once, _EARLIER_SECONDS)
@@ -66,7 +67,7 @@ def latest_metadata(sharing: Sharing, table: SharedTable) -> GeneratedMetadata:
 
 
 def _start_generation(sharing: Sharing, table: SharedTable, folder: str, version: int) -> DeltaicError:
-    """Return the error for metadata that takes too long, and start its generation if no request has started it."""
+    """Return the error for a client that must wait, and start the generation if no request has started it."""
     bucket = sharing.iceberg_bucket()
     keys = bucket.keys(f"{folder}/b")
     content = bucket.get(keys[-1]) if keys else None
@@ -89,7 +90,7 @@ def _start_generation(sharing: Sharing, table: SharedTable, folder: str, version
 
 
 def _read_notes(keys: Sequence[str], last: _Note, version: int, now: float) -> DeltaicError | None:
-    """Return the error for a version according to its notes; None if the generation should start."""
+    """Return the error for a version that its notes imply; None if the generation should start."""
     has_begun = keys[-1].endswith(_BEGUN)
     if has_begun and now < last.time + UNDER_WAY_SECONDS:
         return _unfinished()
@@ -112,7 +113,7 @@ def _unfinished() -> Unavailable:
 
 
 def generate_in_background(sharing: Sharing, event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Generate the metadata that `latest_metadata` requested, and write the second note; return the log fields."""
+    """Generate the metadata that `latest_metadata` requested, write the `.ended` note, and return log fields."""
     generation = msgspec.convert(event, GenerationEvent)
     caller, refusal = generation.caller, ""
     try:

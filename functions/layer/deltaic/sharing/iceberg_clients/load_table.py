@@ -1,4 +1,4 @@
-"""Answer loadTable of Iceberg clients: the metadata of a table, and how to read its files."""
+"""Respond to loadTable of Iceberg clients: the metadata of a table, and how to read its files."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,28 +33,28 @@ BEFORE_SNAPSHOT: Final = (
 """Modules that the first request for a table may import. A snapshot of the process contains them."""
 
 _PERIODS: Final[Mapping[str, timedelta]] = {"vended": timedelta(minutes=30), "signed": SET_TTL / 3}
-"""How long a client can reuse an answer (`not modified`), by how it reads the files."""
+"""How long a client can reuse a response (304 Not Modified), by how it reads the files."""
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
-    """Answer to loadTable."""
+    """Response to loadTable."""
 
     etag: str
     body: bytes | None
-    """None if the client's copy is still valid."""
+    """Response body; None (304 Not Modified) if the client's copy is still valid."""
 
 
 class _MetadataDocument(msgspec.Struct, frozen=True):
     uri: str
     content: bytes
     generated: tuple[Location, ...]
-    """Folder of generated metadata; empty for native Iceberg tables."""
+    """Location of generated metadata; empty for tables that are in Iceberg format."""
     signed_set: str = ""
-    """Token that the client sends with each request to sign."""
+    """Token that the client sends with each signing request; empty without signing."""
 
 
 def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, if_none_match: str = "") -> LoadedTable:
-    """Return a table's metadata and how to read its files; `if_none_match` has the client's ETags.
+    """Return a table's metadata and how to read its files; `if_none_match` is the request header.
 
     Raises the errors of `open_table`, `latest_metadata` and `read_native_metadata`.
     """
@@ -74,7 +74,7 @@ def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, if_none_m
 
 
 def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> bytes:
-    """Return new credentials; raises as `load_table` does, and UnsupportedOperation for tables without them."""
+    """Return new credentials; raises the errors of `load_table`, and UnsupportedOperation for signed requests."""
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
         raise UnsupportedOperation(f"The table {name} has no credentials: read it with signed requests.")
@@ -101,7 +101,7 @@ def _document(sharing: Sharing, table: SharedTable) -> _MetadataDocument:
 
 
 def _vended(sharing: Sharing, table: SharedTable, document: _MetadataDocument) -> dict[str, str]:
-    """Return settings with keys that read the table's files and its generated metadata."""
+    """Return client settings with AWS keys that read the table's files and its generated metadata."""
     caller = table.caller
     keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, document.generated)
     expires_at_ms = keys.expires_at_ms or 0
@@ -117,7 +117,7 @@ def _vended(sharing: Sharing, table: SharedTable, document: _MetadataDocument) -
 
 
 def _signed(table: SharedTable, document: _MetadataDocument) -> dict[str, str]:
-    """Return settings with the path of this server that signs each request, relative to the catalog's URL."""
+    """Return client settings with this server's signing endpoint, relative to the catalog's URL."""
     endpoint = f"{_path(table)}/sign" + (f"?set={document.signed_set}" if document.signed_set else "")
     return {
         "s3.remote-signing-enabled": "true",
@@ -136,7 +136,7 @@ def _path(table: SharedTable) -> str:
 
 
 def _storage_settings(table: SharedTable) -> Mapping[str, Any]:
-    """Return settings for the region and the endpoint of the files."""
+    """Return client settings with the region and the S3 endpoint of the table's files."""
     storage = table.storage
     settings = {"s3.region": storage.region, "client.region": storage.region}
     endpoint = storage.public_endpoint or storage.endpoint

@@ -8,22 +8,22 @@ from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import check_open, is_offered
 
 _ALL: Final = 100_000
-"""More than a share has, because Iceberg clients do not follow pages unless they request them."""
+"""Page size above every share's size: Iceberg clients read only one page unless they request pages."""
 
 
 def configuration(sharing: Sharing, caller: Caller, share: str) -> bytes:
-    """Return the configuration of the catalog of a share; raises NotFound."""
+    """Return the Iceberg catalog configuration of a share; raises NotFound."""
     return iceberg_bodies.config(sharing.catalog_for(caller).get_share(caller.recipient_id, share).name)
 
 
 def list_namespaces(sharing: Sharing, caller: Caller, share: str) -> bytes:
-    """Return the schemas of a share; raises NotFound."""
+    """Return the schemas of a share as Iceberg namespaces; raises NotFound."""
     schemas = sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, None, _ALL)
     return iceberg_bodies.namespaces(schema.name for schema in schemas)
 
 
 def get_namespace(sharing: Sharing, caller: Caller, share: str, schema: str) -> bytes:
-    """Return one schema; raises NotFound."""
+    """Return one schema as an Iceberg namespace; raises NotFound."""
     sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, None, 1)
     return iceberg_bodies.namespace(schema)
 

@@ -1,7 +1,7 @@
-"""Read the current metadata of a table that is an Iceberg table already.
+"""Read the current metadata of a table that is already in Iceberg format.
 
-The catalog entry names the metadata file, or a table in AWS Glue, or (for file system catalogs) the version hint in the
-table's folder names it. A listing cannot replace these, because failed commits leave metadata files, too.
+The catalog entry has the URI of the metadata file or the name of a table in AWS Glue; else `version-hint.text` in the
+table's folder names the file. Listing the folder is not enough, because failed commits leave metadata files, too.
 """
 
 import gzip
@@ -21,7 +21,7 @@ GLUE: Final = "glue://"
 _HINT: Final = "metadata/version-hint.text"
 _SUFFIX: Final = ".metadata.json"
 MAX_BYTES: Final = BUFFERED_BYTES // 2
-"""Largest metadata document, which is a part of the answer."""
+"""Largest size of a metadata document, because the response contains it."""
 _PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Table properties with locations of files outside the table's folder."""
 
@@ -36,7 +36,7 @@ class NativeMetadata(msgspec.Struct, frozen=True):
 def read_native_metadata(
     store: TableStore, locations: TableLocations, reference: str, glue: Callable[[str, str], str]
 ) -> NativeMetadata:
-    """Return the current metadata; `glue` returns the URI of a database and table.
+    """Return the current metadata of an Iceberg table; `glue` looks up its URI by database and table.
 
     `reference` is a URI, `glue://database/table`, or empty for the version hint. Raises TableUnreadable if the metadata
     does not exist, is invalid, or names files outside the table's locations.

@@ -31,48 +31,48 @@ from deltaic.sharing.snapshots import open_log
 from deltaic.storage.server_bucket import ServerBucket
 
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
-"""Errors of earlier versions that are omitted: their log is deleted, or Iceberg cannot read them."""
+"""Errors that omit an earlier version: its log was deleted, or Iceberg cannot represent it."""
 
 _PUTS_AT_ONCE: Final = 16
 _INCOMPLETE_SECONDS: Final = 60.0
-"""How long incomplete metadata is cached, while the function adds the missing versions."""
+"""How long metadata without all versions is cached, while the Lambda function adds the missing versions."""
 
 
 class Bounds(NamedTuple):
-    """Limits of one generation."""
+    """Limits of one generation of metadata."""
 
     files: int
-    """Most files to list that no index has."""
+    """Largest number of files of a version to list if no index of an earlier version exists."""
     earlier_seconds: float
-    """Time after which no more earlier versions are added, in seconds."""
+    """Seconds after which no more earlier versions are added."""
 
 
 class GeneratedMetadata(msgspec.Struct, frozen=True):
-    """Generated metadata of one version for one recipient's rights."""
+    """Iceberg metadata that was generated for one version and one recipient's rights."""
 
     version: int
     folder: str
-    """Key of the folder for these rights, without a final slash."""
+    """Key of the metadata folder for these rights, without a final slash."""
     index_key: str
     document_key: str
     document: bytes
     """Iceberg table metadata, in JSON."""
     files: int
-    """Number of files of the version."""
+    """Number of the version's files that the recipient may see."""
     listed: int
-    """Number of versions in the metadata."""
+    """Number of versions that the metadata includes."""
     holds_until: float
-    """Seconds since the epoch; afterwards, missing versions may be available."""
+    """When the cached metadata expires, in seconds since the epoch; infinite if no version is missing."""
 
 
 def generate_metadata(
     sharing: Sharing, table: SharedTable, bounds: Bounds, postpone: Callable[[str, int], DeltaicError] | None = None
 ) -> GeneratedMetadata:
-    """Return the metadata of the latest version, and of earlier versions as time allows, reusing existing parts.
+    """Return Iceberg metadata of the latest version, and of earlier versions as time allows, reusing existing parts.
 
-    Beyond the bounds, `postpone` gets the folder and the version, starts the function, and returns the error
-    for the client. For a table with too many files, this error or TooManyFiles is raised. Raises UnsupportedOperation
-    with the reason for a table that Iceberg clients would misread, and the errors of the log.
+    If `bounds` are exceeded, `postpone(folder, version)` starts the Lambda function and returns an error for the
+    client. Too many files raise this error, or TooManyFiles without `postpone`. Raises UnsupportedOperation with the
+    reason for a table that Iceberg clients would misread, and the errors of reading the Delta log.
     """
     log = open_log(sharing, table)
     since = since_of(table)
@@ -116,7 +116,7 @@ def generate_metadata(
 
 
 def _document(context: MetadataContext, table_id: str, index: FileIndex, since: int | None) -> bytes:
-    """Return the metadata of the versions from `since` on, or of as many latest versions as fit one answer."""
+    """Return the metadata of the versions from `since` on, without the oldest ones if it exceeds MAX_BYTES."""
     while True:
         document = encode(table_document(context, table_id, index, since=since))
         if len(document) <= MAX_BYTES:
@@ -132,7 +132,7 @@ def _document(context: MetadataContext, table_id: str, index: FileIndex, since: 
 
 
 def _nearest_index(bucket: ServerBucket, key: str) -> FileIndex | None:
-    """Return the index at the key of a version, else the newest index of an earlier version."""
+    """Return the file index of a version by its object key, else of the latest earlier version that has one."""
     index = read_index(bucket, key)
     if index is not None:
         return index
@@ -145,7 +145,7 @@ def _nearest_index(bucket: ServerBucket, key: str) -> FileIndex | None:
 def _context(
     sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, max_files: int
 ) -> Iterator[MetadataContext]:
-    """Yield the context of the generation; at the end of the block, all its objects are written."""
+    """Yield the context for generating metadata; at the end of the block, wait for the writes of its objects."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
         yield MetadataContext(
@@ -167,7 +167,7 @@ class _IndexGenerator:
         self._deadline = time.monotonic() + earlier_seconds
 
     def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
-        """Return the index of a snapshot with the versions of `before` and, with `since`, those in between."""
+        """Return the file index of a snapshot: the index `before`, extended by newer versions (all if `since`)."""
         if before is None:
             files = self._checked_size(snapshot)
             if since is None or files <= FILES_A_MANIFEST:
@@ -184,7 +184,7 @@ class _IndexGenerator:
         return index
 
     def with_history(self, index: FileIndex, since: int | None) -> tuple[FileIndex, bool]:
-        """Add earlier versions from `since` on; return the index, and whether it is complete."""
+        """Add earlier versions from `since` on to a file index; also return whether time sufficed for all."""
         if since is None:
             return index, True
         for version in range(index.versions[0] - 1, _first_listed(index.version, since) - 1, -1):
@@ -218,7 +218,7 @@ class _IndexGenerator:
         return files
 
     def _oldest_files(self, earlier: range) -> frozenset[bytes] | None:
-        """Return the files of the first of these versions that still exists, or None."""
+        """Return the digests of the files of the earliest version that still exists, or None."""
         first = bisect_left(earlier, 1, key=self._is_readable)
         with suppress(*_NOT_LISTED, IndexError):
             return live_digests(self._context, self._version(self._log.snapshot(earlier[first])))

@@ -1,7 +1,7 @@
-"""Sign a client's requests to S3, if they read files of the loaded table.
+"""Sign the requests that Iceberg clients send to S3, if they read files of the loaded table.
 
-Iceberg clients send requests to S3 and have each request signed here. The server builds the signed request from bucket
-and key, so it goes to the storage of the table without query parameters, whichever host the client named.
+The server does not sign the client's URL, but builds the request from bucket and key. So a signed request always goes
+to the storage of the table, without query parameters, even if the client's URL has another host.
 """
 
 import re
@@ -26,16 +26,16 @@ from deltaic.storage.locations import Location, ObjectName
 from deltaic.storage.signing import signed_request
 
 _RESOLVED_SEGMENTS: Final = frozenset({"", ".", ".."})
-"""Segments of a key that some stores resolve like a file system."""
+"""Path segments in an object key that some stores resolve as a file system does."""
 
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 _S3_HEADER: Final = re.compile("x-amz-[a-z0-9-]+")
 _ALLOWED_QUERIES: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
-"""Query strings that do not change a read. Others could, for example, request an older version of an object."""
+"""Accepted query strings. Others could, for example, request an older version of an object."""
 
 
 class SigningRequest(msgspec.Struct, frozen=True):
-    """Request of Iceberg clients (`RemoteSignRequest` of the REST catalog)."""
+    """Request of an Iceberg client to sign a request to S3 (`RemoteSignRequest` of the REST catalog)."""
 
     method: str
     uri: str
@@ -44,7 +44,7 @@ class SigningRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Parse a body; raises MalformedRequest."""
+        """Parse the body of a signing request; raises MalformedRequest."""
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -52,10 +52,10 @@ class SigningRequest(msgspec.Struct, frozen=True):
 
 
 def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: str, request: SigningRequest) -> bytes:
-    """Return the headers that sign a read of the table's files.
+    """Return the signed URL and headers for a read of one of the table's files.
 
-    If the recipient has a limit of bytes, the range is signed, too, and counted; without a range, the size of the file
-    is counted. Raises PermissionDenied for all other requests, and the errors of `open_table`.
+    If the recipient has a limit of bytes, the Range header is also signed, and its bytes are counted; without a range,
+    the size of the file is counted. Raises PermissionDenied for all other requests, and the errors of `open_table`.
     """
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "signed":
@@ -87,9 +87,9 @@ def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: 
 def _find_allowed(
     sharing: Sharing, table: SharedTable, loaded: SignedSet | None, uri: str
 ) -> tuple[StorageConfig, ObjectName]:
-    """Return the storage and name of an object; raises PermissionDenied if the client must not read it.
+    """Return the storage and name of the object at `uri`; raises PermissionDenied if the client must not read it.
 
-    Without a set, all objects in the table's locations are allowed, because native Iceberg tables are unfiltered.
+    If `loaded` is None, the table is in Iceberg format and unfiltered, so all objects in its locations are allowed.
     """
     bucket = sharing.iceberg_bucket()
     try:
@@ -110,7 +110,7 @@ def _find_allowed(
 
 
 def _candidates(table: SharedTable, host: str, path: str, server_bucket: str) -> Iterator[ObjectName]:
-    """Yield the objects that a URL may name: the bucket is in the path or in the host."""
+    """Yield the objects that a URL can mean, because the bucket is in the path or in the host name."""
     storage = table.storage
     root = urlsplit(storage.public_endpoint or storage.endpoint).path.rstrip("/")
     relative = path.removeprefix(root).removeprefix("/")
@@ -122,13 +122,13 @@ def _candidates(table: SharedTable, host: str, path: str, server_bucket: str) ->
 
 
 def _is_metadata(key: str, folder: str) -> bool:
-    """Return whether a key is in the metadata folder, and is not an index."""
+    """Return whether an object key is in the metadata folder, but not in its subfolder of file indexes."""
     kind, _, _ = key.removeprefix(f"{folder}/").partition("/")
     return key.startswith(f"{folder}/") and kind != INDEXES
 
 
 def _since(table: SharedTable, loaded: SignedSet) -> int:
-    """Return the first version whose files are signed; raises InvalidParameter if it is no longer shared."""
+    """Return the first version whose files can be read; raises InvalidParameter if `loaded` is no longer shared."""
     table.gate.check_version(loaded.version)
     since = since_of(table)
     return loaded.version if since is None else since
@@ -157,6 +157,6 @@ def _file_size(sharing: Sharing, storage: StorageConfig, name: ObjectName) -> in
 
 
 def _range_size(header: str) -> int:
-    """Return the number of bytes in a Range header (RFC 9110, section 14.1.2); 0 without start and end."""
+    """Return the number of bytes that a Range header requests (RFC 9110, 14.1.2); 0 if not `bytes=start-end`."""
     match = _RANGE.fullmatch(header.strip())
     return max(int(match[2]) - int(match[1]) + 1, 0) if match else 0

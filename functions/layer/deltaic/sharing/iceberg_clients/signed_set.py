@@ -1,7 +1,7 @@
-"""Set of files whose requests are signed for one client, sealed into a token that the client sends each time.
+"""Set of files that one Iceberg client may read with signed requests, sealed into a token for the client.
 
-It names the generated metadata and the loaded version, so that a client can finish reading a version after a new commit
-for as long as page tokens are valid. Each request checks the current rights.
+The token contains the metadata folder and the loaded version, so that a client can finish reading this version after a
+new commit, for three days (as page tokens). Each request also checks the recipient's current rights.
 """
 
 from datetime import timedelta
@@ -18,23 +18,23 @@ _KIND: Final = "iceberg"
 
 
 class SignedSet(msgspec.Struct, frozen=True):
-    """Generated metadata that a client has loaded, and its version."""
+    """Generated metadata and version that a client has loaded, which determine the files that it may read."""
 
     folder: str
     version: int
     index_key: str = ""
     listed: int = 0
-    """Number of listed versions; a cached index may list fewer."""
+    """Number of versions in the loaded metadata; an index that was cached earlier may have fewer."""
 
 
 def seal_set(sharing: Sharing, table: SharedTable, signed: SignedSet) -> str:
-    """Return the token of a set, bound to the recipient."""
+    """Return a token with the set, valid only for this recipient."""
     claims = {"recipient": table.caller.recipient_id, **msgspec.structs.asdict(signed)}
     return sharing.signer.seal(_KIND, claims, ttl=SET_TTL, now=sharing.clock())
 
 
 def open_set(sharing: Sharing, table: SharedTable, token: str) -> SignedSet:
-    """Return the set of a token; raises PermissionDenied for another recipient, table, location or rights."""
+    """Return the set in a token; raises PermissionDenied for another recipient, table, location or rights."""
     sealed = sharing.signer.open(_KIND, token)
     if sealed is not None and not sealed.expired(sharing.clock()):
         signed = msgspec.convert(sealed.claims, SignedSet)

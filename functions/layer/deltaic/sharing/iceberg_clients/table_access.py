@@ -1,4 +1,4 @@
-"""Check whether a recipient may read a table with an Iceberg client, and how it may read the files."""
+"""Check whether a recipient may read a table with an Iceberg client."""
 
 from deltaic.catalog.items import Table
 from deltaic.errors import NotFound, UnsupportedOperation
@@ -7,7 +7,7 @@ from deltaic.sharing.context import SharedTable, Sharing
 
 
 def is_offered(table: Table) -> bool:
-    """Return whether Iceberg clients can load a listed table; credentials require directory access."""
+    """Return whether a recipient can load a listed table with an Iceberg client."""
     return bool(table.iceberg) and (not _opens_folder(table) or "dir" in table.access_modes)
 
 
@@ -27,8 +27,8 @@ def check_open(table: SharedTable) -> None:
 def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> SharedTable:
     """Return a table that this recipient may read with an Iceberg client.
 
-    Raises NotFound if the table does not exist, is not granted or is not open, and UnsupportedOperation or
-    InvalidParameter if the recipient must not read its complete folder but the access requires it.
+    Raises NotFound if the table does not exist, is not granted or is not open to Iceberg clients. Raises
+    UnsupportedOperation or InvalidParameter if Iceberg clients need its complete folder, but it is not shared.
     """
     table = sharing.table(caller, name)
     check_open(table)
@@ -45,7 +45,7 @@ def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> Shared
 
 
 def _check_storage(sharing: Sharing, table: SharedTable) -> None:
-    """Raise UnsupportedOperation for a storage with other keys than the metadata: clients use one pair of keys."""
+    """Raise UnsupportedOperation if table and metadata need different AWS keys: clients support only one pair."""
     storage, home = table.storage, sharing.home
     access = (storage.region, storage.endpoint or home.endpoint, bool(storage.role_arn), bool(storage.secret))
     if access != (home.region, home.endpoint, False, False):

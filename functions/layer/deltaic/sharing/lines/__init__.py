@@ -1,1 +1,1 @@
-"""Render NDJSON lines: files of a snapshot and changes of a range, signed, cached and paged."""
+"""Render NDJSON lines for files and changes: sign their URLs, cache unsigned lines, and split them into pages."""

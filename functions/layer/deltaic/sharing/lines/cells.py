@@ -1,6 +1,6 @@
-"""Convert Arrow columns to Python lists by their buffers, instead of cell by cell.
+"""Convert Arrow columns to Python lists by decoding their buffers, instead of cell by cell.
 
-`to_pylist` creates a scalar for every cell. For the columns of a file line, that costs more than signing the line.
+`to_pylist` creates a scalar for every cell. For file lines, this would need more time than signing the URLs.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ def integers(column: pa.Array) -> list[int]:
 
 
 def octets(column: pa.StringArray) -> list[bytes]:
-    """Convert a string column to UTF-8; null becomes empty."""
+    """Convert a string column to UTF-8 bytes; null becomes empty."""
     data, offsets = _content(column)
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
 def texts(column: pa.StringArray) -> list[str]:
-    """Convert a string column; null becomes empty."""
+    """Convert a string column to Python strings; null becomes empty."""
     data, offsets = _content(column)
     if data.isascii():
         # Each byte is one character: decode once, then slice.
@@ -38,7 +38,7 @@ def texts(column: pa.StringArray) -> list[str]:
 
 
 def _content(column: pa.StringArray) -> tuple[bytes, Sequence[int]]:
-    """Return the joined bytes of the cells, and their offsets: each start, and the end of the last."""
+    """Return the joined bytes of the cells, and the offset of each cell plus the end of the last one."""
     if not len(column):
         return b"", ()
     _, offsets, data = column.buffers()

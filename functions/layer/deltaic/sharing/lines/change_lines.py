@@ -1,4 +1,4 @@
-"""Lines of changes: an add, remove or cdc action with signed URLs, version and timestamp."""
+"""Render the lines of changes: an add, remove or cdc action with signed URLs, version and timestamp."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -21,17 +21,17 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.table_urls import TableUrls
 
 RemovedFile: TypeAlias = tuple[dict[str, str | None], int]
-"""Partition values and size."""
+"""Partition values and size (in bytes) of a removed file."""
 
 
 class ChangeLines(msgspec.Struct, frozen=True):
-    """Renderer for the changes of one answer."""
+    """Renderer for the changes of one response."""
 
     urls: TableUrls
     response_format: ResponseFormat
     scheme: FileIdHash
     partition_columns: Sequence[str]
-    """Partition columns in the metadata of the answer."""
+    """Partition columns in the metaData line of the response."""
 
     def line(
         self,
@@ -40,9 +40,9 @@ class ChangeLines(msgspec.Struct, frozen=True):
         removed: Mapping[str, RemovedFile],
         visibility: TableVisibility,
     ) -> bytes:
-        """Return the line of one change, with version and timestamp, which streaming clients need.
+        """Return the NDJSON line of one change, with version and timestamp, which streaming clients need.
 
-        `removed` is the result of `find_removed`. `visibility` is by the metadata of the change's partition values.
+        `removed` is the result of `find_removed`. `visibility` is that of the version whose file is added or removed.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -74,7 +74,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
         )
 
     def _shown_values(self, values: dict[str, str | None], columns: Collection[str] | None) -> dict[str, str | None]:
-        """Keep shown columns, and add null for columns that the log omits, as Spark's removes do."""
+        """Keep only shown columns; in parquet format, add null for partition columns that the log omits."""
         values = {name: value for name, value in values.items() if columns is None or name in columns}
         if self.response_format == "delta":
             return values
@@ -93,7 +93,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
 
 
 def check_locations(change: FileChange, locations: TableLocations) -> None:
-    """Raise for a change whose files are outside the table's locations or have invalid paths."""
+    """Raise an error for a change whose files are outside the table's locations or have invalid paths."""
     action = change.action
     locations.resolve(action.path)
     vector = None if isinstance(action, AddCdcFile) else action.deletion_vector
@@ -104,10 +104,10 @@ def check_locations(change: FileChange, locations: TableLocations) -> None:
 
 
 def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[str, RemovedFile]:
-    """Return the partition values and size of removed files by path, if the commit lacks them.
+    """Return by path the partition values and size of removed files for which the commit lacks them.
 
-    Old writers omit them in removes without `extendedFileMetadata` (Delta protocol, "Add File and Remove File"), so
-    they are read from the version before. Raises TableUnreadable if that version does not have the file.
+    Old writers omit them in `remove` actions without `extendedFileMetadata` (Delta protocol, "Add File and Remove
+    File"), so they are read from the previous version. Raises TableUnreadable if that version does not have the file.
     """
     actions = [change.action for change in changes if isinstance(change, FileChange)]
     incomplete = {

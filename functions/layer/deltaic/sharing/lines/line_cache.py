@@ -1,9 +1,9 @@
-"""Cache a table's file lines between requests: everything except the signatures.
+"""Cache the lines of a table's files without their signatures, between requests.
 
-A block has the lines of consecutive live rows of the log. Its key is the checkpoint, or the version for commits after
-the checkpoint, so that the lines of a checkpoint stay valid after a new commit. A version with fewer rows selects them;
-a version with other rows prepares the block again. After an answer with all files of a version, the cache also lists
-its blocks, so that the next such answer does not read the log.
+A block has the lines of consecutive files in the log, without removed files. Its key contains the checkpoint, or for
+later commits the version, so that lines of a checkpoint stay valid after a new commit. If a version has only some of
+a block's files, it selects their lines; if it has others, the block is rendered again. After a response with all files
+of a version, the cache also stores the list of its blocks, so that the next such response does not read the log.
 """
 
 from bisect import bisect_left
@@ -21,18 +21,18 @@ from deltaic.sharing.lines.cells import integers
 from deltaic.sharing.lines.prepared_lines import PER_OBJECT, PreparedLines
 
 BLOCK_ROWS: Final = 512
-"""Rows of the log in a block."""
+"""Number of log rows that a block covers; each row is one file."""
 
 _SPARSE: Final = 8
 _BYTES_PER_LINE: Final = 1000
-"""Approximate memory of a line, to find out whether a table fits before its first line is prepared."""
+"""Approximate memory of a line, to estimate whether all lines of a table fit into the cache."""
 _BYTES_PER_REFERENCE: Final = 300
 
 
 class _BlockKey(NamedTuple):
     scope: Hashable
     source: Hashable
-    """The checkpoint, or the version."""
+    """The checkpoint, or the version for commits after the checkpoint."""
     part: int
     row_group: int
     number: int
@@ -40,57 +40,57 @@ class _BlockKey(NamedTuple):
 
 class _CachedBlock(msgspec.Struct, frozen=True, weakref=True):
     rows: Sequence[int]
-    """Rows of the row group, ascending."""
+    """Row numbers within the checkpoint's row group, ascending."""
     lines: PreparedLines
 
 
 class _BlockReference(NamedTuple):
     key: _BlockKey
     block: "ref[_CachedBlock]"
-    """Weak, so that the cache can evict the block."""
+    """Weak reference, so that the cache can evict the block."""
     lines: Sequence[int] | None
-    """Indices of its lines; None for all."""
+    """Indices of the version's lines within the block; None for all lines of the block."""
 
 
 class Block(msgspec.Struct, frozen=True):
     """Consecutive files of a batch, and their lines if they are cached."""
 
     files: pa.RecordBatch
-    """FILE_SCHEMA."""
+    """Record batch with FILE_SCHEMA."""
     lines: PreparedLines | None
     key: _BlockKey | None = None
-    """None for a block that should not be cached."""
+    """Cache key; None for a block that should not be cached."""
     rows: Sequence[int] = ()
 
 
 class LineCache:
-    """Cached lines of all tables, up to a number of bytes; safe to share between threads."""
+    """Cache of the file lines of all tables, up to a maximum size; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self._room = MemoryBudget(max_bytes)
         self.blocks: Lru[_BlockKey, _CachedBlock] = Lru(self._room)
         self.versions: Lru[tuple[Hashable, Hashable], Sequence[_BlockReference]] = Lru(self._room)
-        """Blocks of completely answered versions, by scope and version."""
+        """Blocks of each version for which one response had all files, by scope and version."""
 
     def for_snapshot(self, scope: Hashable, snapshot: Snapshot) -> "VersionLines | None":
-        """Return the lines of a snapshot; None if the table does not fit, because caching parts does not help."""
+        """Return the cached lines of a snapshot; None for a table that does not fit into the cache completely."""
         fits = snapshot.totals().num_files * _BYTES_PER_LINE <= self._room.max_bytes
         return VersionLines(self, scope, snapshot.identity) if fits else None
 
 
 class VersionLines(msgspec.Struct):
-    """Cached lines of one version in one style, for one answer."""
+    """Cached lines of one version in one format, for one response."""
 
     cache: LineCache
     scope: Hashable
-    """Table, format, file ids and partition columns."""
+    """Cache key of lines in this format: table, response format, file id hash and partition columns."""
     version: Hashable
     """Identity of the log files of the version, for rows that are not in a checkpoint."""
     _used: list[_BlockReference] | None = msgspec.field(default_factory=list)
-    """All blocks so far; None after a block that was not cached."""
+    """All blocks of this response so far; None after a block that was not cached."""
 
     def all_lines(self) -> list[PreparedLines] | None:
-        """Return all lines of the version in their order if all its blocks are cached, else None."""
+        """Return all lines of the version in order if all its blocks are cached, else None."""
         lines: list[PreparedLines] = []
         for reference in self.cache.versions.get((self.scope, self.version)) or ():
             block = self.cache.blocks.get(reference.key)
@@ -100,14 +100,14 @@ class VersionLines(msgspec.Struct):
         return lines or None
 
     def mark_complete(self) -> None:
-        """Remember the blocks of the version, after `blocks` was called for all its batches."""
+        """Store the list of the version's blocks, after `blocks` was called for all its batches."""
         if self._used:
             selected = sum(len(reference.lines) for reference in self._used if reference.lines is not None)
             nbytes = _BYTES_PER_REFERENCE * len(self._used) + 8 * selected
             self.cache.versions.put((self.scope, self.version), self._used, nbytes)
 
     def blocks(self, batch: FileBatch) -> Iterator[Block]:
-        """Split a batch into blocks; the caller passes missing lines to `store` before the next block."""
+        """Split a batch into blocks; the caller must `store` lines that are not cached before the next block."""
         files, first = batch.files, batch.start.row
         if files.num_rows * _SPARSE < batch.num_scanned:
             # A filter selected few rows of many, so that each block would have only one or two of them.
@@ -127,7 +127,7 @@ class VersionLines(msgspec.Struct):
             at = end
 
     def store(self, block: Block, lines: PreparedLines | None) -> None:
-        """Store the prepared lines of a block; None if its lines cannot be prepared."""
+        """Cache the lines of a block; `lines` is None if the block cannot be cached."""
         if lines is None or block.key is None:
             self._used = None
             return

@@ -1,4 +1,4 @@
-"""End a page after the last line that certainly fits the page's budget of bytes."""
+"""End a page after the last line that certainly fits the maximum size of the page."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 
 def fitting_lines(chunks: Iterable[bytes], page: Page, budget: PageBudget, metrics: ResponseMetrics) -> Iterator[bytes]:
-    """Yield file lines while they certainly fit the budget, but at least one; the next page has the others."""
+    """Yield the file lines that fit the budget, but at least one, and end the page after them."""
     files = 0
     for chunk in chunks:
         rest = chunk
@@ -30,7 +30,7 @@ def fitting_lines(chunks: Iterable[bytes], page: Page, budget: PageBudget, metri
 
 
 def _end(page: Page, files: int, rest: bytes, metrics: ResponseMetrics) -> None:
-    """End a page after this many files, and subtract the rest of the chunk from the metrics."""
+    """End a page after this many files, and subtract the lines in `rest`, which are not sent, from the metrics."""
     if page.files <= files:  # all lines came from the cache, and the log was not read
         for _ in page:
             if page.files > files:
@@ -69,4 +69,4 @@ class _CountedLine(msgspec.Struct):
 
 
 _decoder: Final = msgspec.json.Decoder(_CountedLine)
-"""Decodes only the fields that the metrics count."""
+"""Decodes only the fields of a file line that the metrics count."""

@@ -1,7 +1,7 @@
-"""Render Arrow batches of live files quickly as NDJSON chunks of signed lines.
+"""Render Arrow batches of files quickly as chunks of NDJSON lines with signed URLs.
 
-The lines are the same as those of `protocol.lines` (tests compare them). Everything that does not depend on the
-signature is prepared column by column and can be cached (`line_cache`).
+The lines are the same as those of `protocol.lines` (tests compare them). All parts of the lines except the signatures
+are rendered column by column and can be cached (`line_cache`).
 """
 
 import json
@@ -35,35 +35,35 @@ except ImportError:
     from hashlib import md5
 
 CHUNK_LINES: Final = 256
-"""Most lines of a chunk. With a session token, it has half a megabyte and stays in the processor's cache until it is
-compressed and sent."""
+"""Most lines of a chunk. URLs with a session token make it half a megabyte, which stays in the processor's cache until
+the chunk is compressed and sent."""
 
 _PREPARED_ROWS: Final = 1024
-"""Most files to prepare together. More is hardly faster, and wasted if the page ends."""
+"""Most files to render together. More is hardly faster, and wasted if the page ends earlier."""
 
 
 class FileStyle(msgspec.Struct, frozen=True):
-    """Style of all file lines in one answer."""
+    """Format of all file lines in one response."""
 
     response_format: ResponseFormat
     scheme: FileIdHash
     version: int | None = None
-    """Written with `timestamp` if the client requests the snapshot by version or timestamp."""
+    """Added to lines, with `timestamp`, if the client requests the snapshot by version or timestamp."""
     timestamp: int | None = None
     partition_columns: tuple[str, ...] = ()
-    """Columns of all lines in parquet format, null if the log omits one, because Spark reads them."""
+    """Keys of partition values in parquet format; a column that the log omits is null, because Spark expects it."""
     statistics: bool = True
-    """Whether lines contain the statistics of the log."""
+    """Whether lines contain the min/max statistics of the log."""
     shown_columns: frozenset[str] | None = None
-    """Columns in partition values and statistics; None for all."""
+    """Columns that partition values and statistics may contain; None for all."""
     filtered: bool = False
-    """Whether the table is filtered: then row ids, which count rows of hidden files, are omitted."""
+    """Whether the table is filtered: if so, lines omit row ids, which would reveal the number of hidden rows."""
 
 
 def render(
     batch: FileBatch, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics, cache: VersionLines | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of live files, in their order, in chunks of at most CHUNK_LINES, and count them."""
+    """Yield the signed lines of a batch of files, in chunks of at most CHUNK_LINES, and count them in `metrics`."""
     prefix = _prefix(style, urls.expires_at_ms)
     if cache is None:
         for at in range(0, batch.files.num_rows, _PREPARED_ROWS):
@@ -90,7 +90,7 @@ def render_prepared(
 
 
 def _prepare_lines(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> PreparedLines | None:
-    """Return the lines without signatures; None if a file is outside the table's root."""
+    """Return the lines of files without signatures; None if a file is outside the table's root."""
     paths = urls.relative(files.column("path"))
     return None if paths is None else _build_lines(paths, files, style)
 
@@ -113,7 +113,7 @@ def _sign_chunks(lines: PreparedLines, prefix: bytes, urls: TableUrls, metrics: 
 def _render_uncached(
     files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
 ) -> Iterator[bytes]:
-    """Render files without caching their lines, which needs no separate suffix for each line."""
+    """Render lines that are not cached, which is faster because no separate suffix for each line is necessary."""
     paths = urls.relative(files.column("path"))
     if paths is None:
         for at in range(0, files.num_rows, CHUNK_LINES):
@@ -149,7 +149,7 @@ def _sign_suffixes(suffixes: list[bytes], vector_urls: Sequence[VectorUrl], urls
 
 
 def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
-    """Return the text before the URL. It has all values that change, so that suffixes can be cached."""
+    """Return the start of all lines, before the URL, with all values that a later request may change."""
     common = f'"expirationTimestamp":{expires_at_ms}'
     if style.version is not None:
         common += f',"version":{style.version}'
@@ -161,7 +161,7 @@ def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
 
 
 def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
-    """Return the parts after the URLs, without deletion vectors: one value for all lines, or a list of values."""
+    """Return the parts of lines after the URL, except deletion vectors: one value for all lines, or one for each."""
     values = shown_values(batch.column("partitionValues"), style.shown_columns)
     partitions = partition_values(values, style.partition_columns)
     statistics_column = all_shown_statistics(batch.column("stats"), style.shown_columns) if style.statistics else None
@@ -201,7 +201,7 @@ def _suffixes(batch: pa.RecordBatch, style: FileStyle) -> tuple[list[bytes], tup
 
 _END = len(b'}},"id":""}}\n')
 _ID_END: Final[dict[FileIdHash, int]] = {"parquet": _END + 32, "delta": _END + 64}
-"""Length of the end of a line in delta format, from the wrapper's fields on, with the id as hex digest."""
+"""Length of the end of a line in delta format after the nested action, with the file id as hex digest."""
 
 
 def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
@@ -211,7 +211,7 @@ def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
 
 
 def partition_values(column: pa.MapArray, columns: tuple[str, ...] = ()) -> list[bytes]:
-    """Encode a `map<string,string>` column as JSON objects, with null for keys of `columns` that a map lacks.
+    """Encode a `map<string,string>` column as JSON objects, with null for missing keys of `columns`.
 
     Each distinct value is encoded once.
     """
@@ -232,7 +232,7 @@ def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str,
 
 
 def _single_column_values(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None:
-    """Encode the values of a single partition column; None for several columns."""
+    """Encode maps with a single partition column as JSON objects; None if there are several columns."""
     count = len(column)
     first = integers(column.offsets.slice(0, 1))[0] if count else 0
     # The children of a slice are those of the complete array.
@@ -248,7 +248,7 @@ def _single_column_values(column: pa.MapArray, absent: dict[str, None]) -> list[
 
 
 class _EncodedValues(dict[str | None, bytes]):
-    """Lazily filled cache of the values of one partition column as JSON objects."""
+    """Cache of the values of one partition column as JSON objects, filled on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -265,7 +265,7 @@ _encoded_values = lru_cache(maxsize=64)(_EncodedValues)
 
 
 def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
-    """Return the text before the statistics, and the statistics as JSON strings; empty for null."""
+    """Return the JSON before the statistics, and the statistics as JSON strings; empty for null."""
     before = b',"stats":'
     encoded = [_ascii_string(text) for text in texts(column)]
     if not column.null_count:
@@ -288,7 +288,7 @@ def _ascii_json(value: Any) -> bytes:
 
 
 def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
-    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row; empty for rows without tracking."""
+    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each file; empty without row tracking."""
     first, second = batch.column("baseRowId"), batch.column("defaultRowCommitVersion")
     if first.null_count == second.null_count == batch.num_rows:
         return b""
@@ -302,7 +302,7 @@ def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
 def _with_vector(
     row: int, vector: dict[str, Any], start: bytes, end: bytes, scheme: FileIdHash
 ) -> tuple[bytes, VectorUrl | None]:
-    """Insert the `deletionVector` of a row between `start` and `end` of its suffix.
+    """Insert the `deletionVector` field of a file between `start` and `end` of its line's suffix.
 
     A vector in a file gets storage type `p`, a signed URL (inserted later) and `deletionVectorFileId`. An inline vector
     is unchanged (PROTOCOL.md, "File").

@@ -7,7 +7,7 @@ from deltaic import compute as pc
 
 
 def shown_values(values: pa.MapArray, columns: frozenset[str] | None) -> pa.MapArray:
-    """Return a `map<string,string>` column with only the shown keys; None shows all."""
+    """Return a `map<string,string>` column with only the keys in `columns`; all if it is None."""
     if columns is None:
         return values
     is_shown: pa.BooleanArray = pc.is_in(values.keys, value_set=pa.array(sorted(columns), pa.string()))
@@ -22,7 +22,7 @@ def shown_values(values: pa.MapArray, columns: frozenset[str] | None) -> pa.MapA
 
 
 class _Statistics(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """Standard statistics of a file (Delta protocol, "Per-file Statistics"); other keys could name hidden columns."""
+    """Standard fields of file statistics (Delta protocol, "Per-file Statistics"); others could name hidden columns."""
 
     num_records: int | None = None
     min_values: dict[str, msgspec.Raw] | None = None
@@ -32,7 +32,7 @@ class _Statistics(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 def shown_statistics(statistics: str | None, columns: frozenset[str] | None) -> str | None:
-    """Return a file's statistics of the shown columns, with unchanged values; None if they are invalid."""
+    """Return a file's statistics without hidden columns; None if they are invalid."""
     if columns is None or statistics is None:
         return statistics
     try:
@@ -49,7 +49,7 @@ def shown_statistics(statistics: str | None, columns: frozenset[str] | None) -> 
 
 
 def all_shown_statistics(column: pa.StringArray, columns: frozenset[str] | None) -> pa.StringArray:
-    """Apply `shown_statistics` to a column of statistics."""
+    """Remove hidden columns from each string of a column of file statistics."""
     if columns is None:
         return column
     return pa.array([shown_statistics(statistics, columns) for statistics in column.to_pylist()], pa.string())

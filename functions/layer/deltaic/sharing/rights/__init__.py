@@ -1,4 +1,4 @@
-"""Decide what a recipient can read: grants, row filters, limits and hidden tables."""
+"""Decide what a recipient can read: row filters, hidden columns, and restrictions such as limits."""
 
 from typing import Final
 

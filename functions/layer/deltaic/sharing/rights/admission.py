@@ -1,7 +1,7 @@
-"""Check a recipient's restrictions before a request is answered: expiry, addresses and limits.
+"""Check a recipient's restrictions before a request is processed: expiry, IP addresses and limits.
 
-The catalog reader calls the checks with the recipient's record, which it reads together with the grant. So recipients
-without restrictions need no further request, and the result does not depend on the requested table.
+The catalog reader calls the checks with the recipient's record, which it reads together with the grant. So the checks
+need no further request to DynamoDB without limits, and the result does not depend on the requested table.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.caller import Caller
 
 NO_KEY = "the bearer token is missing, unknown, expired or revoked; ask your share provider for a new profile"
-"""API Gateway's message if the authorizer refuses (template.yaml). An expired recipient gets the same message."""
+"""Message of API Gateway if the authorizer rejects a token (template.yaml), also for an expired recipient."""
 
 
 def check_admitted(restrictions: Restrictions, source_ip: str, now: datetime) -> None:
-    """Raise Unauthenticated for an expired recipient, PermissionDenied for an address that is not allowed."""
+    """Raise Unauthenticated for an expired recipient, PermissionDenied for an IP address that is not allowed."""
     if restrictions.has_ended(now):
         raise Unauthenticated(NO_KEY)
     if restrictions.addresses and not _is_among(source_ip, restrictions.addresses):
@@ -27,7 +27,7 @@ def check_admitted(restrictions: Restrictions, source_ip: str, now: datetime) ->
 
 
 class Admission:
-    """Check of one request against the recipient's restrictions; counts requests of recipients with limits."""
+    """Check of a request against its recipient's restrictions; also counts the request for limits."""
 
     def __init__(self, caller: Caller, counters: LimitCounters, now: Callable[[], float], *, fail_closed: bool) -> None:
         self._caller = caller
@@ -36,7 +36,7 @@ class Admission:
         self._fail_closed = fail_closed
 
     def __call__(self, restrictions: Restrictions) -> None:
-        """Raise Unauthenticated, PermissionDenied, TooManyRequests, or Unavailable for required counters that fail."""
+        """Check expiry, IP address and limits; raises Unavailable if required counters fail, or the check's error."""
         now = self._now()
         check_admitted(restrictions, self._caller.source_ip, datetime.fromtimestamp(now, UTC))
         try:
@@ -73,7 +73,7 @@ class Admission:
 
 
 class _OverLimit(TooManyRequests):
-    """Error for a limit that is reached; its message says when the next period begins."""
+    """Error for a reached limit; the message says after how many seconds to retry."""
 
     def __init__(self, message: str, now: float, period: int) -> None:
         seconds = period - int(now) % period

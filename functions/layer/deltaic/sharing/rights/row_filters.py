@@ -1,4 +1,4 @@
-"""Combine the row filters of a table for one recipient: table, grant, and audience of a view."""
+"""Combine the row filters that apply to one recipient: of the table, of the grant, and of a view's audience."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +16,10 @@ _NO_AUDIENCE: Final = ""
 
 
 def filtered_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Rights, int]:
-    """Return the rights, and the first version that they apply to.
+    """Return the recipient's rights to a table, and the first version that they apply to.
 
-    Raises UnsupportedOperation for a view without a refresh since the recipient got its rights, and TableUnreadable for
-    an invalid filter.
+    Raises UnsupportedOperation for a view that was not refreshed since the recipient got its rights, and
+    TableUnreadable for an invalid filter.
     """
     table = granted.table
     filters = [table.partition_filter, granted.grant.partition_filter]

@@ -1,7 +1,7 @@
 """Rights of one recipient to one table: row filters and hidden columns.
 
-A signed URL gives access to a complete file, so filters select files by their partition values. All code that names,
-counts or describes files uses the `TableVisibility` of a version. Tokens are bound to the `identity` of the rights.
+A signed URL gives access to a complete file, so filters select files by their partition values. All code that lists,
+counts or describes files uses the `TableVisibility` of a version. Page tokens become invalid if the rights change.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """Rights of a recipient to a table, for all versions; the default gives access to the complete table."""
+    """Rights of a recipient to all versions of a table; by default to the complete table."""
 
     filters: "tuple[PartitionFilter, ...]" = ()
     """A file is visible if all filters accept it."""
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Properties of the recipient."""
+    """Properties of the recipient, to which filters can refer."""
     hidden: frozenset[str] = frozenset()
-    """Hidden columns, in lower case."""
+    """Names of hidden columns, in lower case."""
 
     @property
     def are_filtered(self) -> bool:
@@ -32,7 +32,7 @@ class Rights(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Checksum of the filters with this recipient's properties; empty for an unfiltered table."""
+        """Checksum of filters, hidden columns and recipient properties; empty for an unfiltered table."""
         if not self.are_filtered:
             return ""
         used = set().union(*(row_filter.properties for row_filter in self.filters))

@@ -1,4 +1,4 @@
-"""Visibility of one version of a table for a recipient: its files and metadata."""
+"""Determine which files and metadata of a table version one recipient may see."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ROW_TRACKING: Final = "delta.enablerowtracking"
 _HIDDEN_KEYS: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
-"""Column metadata that counts hidden rows or names hidden columns. Only writers need it."""
+"""Keys of column metadata that reveal hidden rows or columns. Only writers need them."""
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _COLUMN_ID: Final = "delta.columnMapping.id"
 _NESTED_IDS: Final = "delta.columnMapping.nested.ids"
@@ -39,20 +39,20 @@ _READER_KEYS: Final = {
     "__COLLATIONS",
     "EXISTS_DEFAULT",
 }
-"""Column metadata that readers need if columns are hidden; other keys could name hidden columns."""
+"""Keys of column metadata that readers need. With hidden columns, all others are removed: they could name them."""
 
 
 class TableVisibility(msgspec.Struct, frozen=True):
-    """Visible files and metadata of one version."""
+    """Files and metadata of one version that one recipient may see."""
 
     metadata: Metadata
-    """Metadata without hidden columns, for the answer and for predicate hints."""
+    """Metadata without hidden columns, for the response and for predicate hints."""
     partition_filter: "BoundFilter | None" = None
     """Selects the visible files; None for all."""
     shown_columns: frozenset[str] | None = None
-    """Keys of partition values and statistics in the answer; None if no column is hidden.
+    """Columns that partition values and statistics in the response may contain; None if no column is hidden.
 
-    It lists the shown columns, because writers can spell the key of a hidden column differently.
+    These are the shown, not the hidden columns, because upper and lower case of a hidden column can differ in the log.
     """
 
     @property
@@ -65,16 +65,16 @@ class TableVisibility(msgspec.Struct, frozen=True):
         return self.partition_filter is None or self.partition_filter.sees(partition_values)
 
     def row_filter(self, pruning: FileFilter | None) -> FileFilter | None:
-        """Return the filter for visible files that match the hints; None for all files."""
+        """Return the filter for visible files that also match the predicate hints; None if it selects all files."""
         return pruning if self.partition_filter is None else _RowFilter(self.partition_filter, pruning)
 
     def totals(self, snapshot: Snapshot, *, files_follow: bool = False) -> Totals:
-        """Return the number of visible files, and their bytes; `files_follow` as in `Snapshot.totals`."""
+        """Return the number of visible files and their bytes; `files_follow` is passed to `Snapshot.totals`."""
         return snapshot.totals(self.row_filter(None), files_follow=files_follow)
 
 
 class _RowFilter(msgspec.Struct, frozen=True):
-    """Implementation of `deltaic.delta.file_filter.FileFilter` for visible files that match the hints."""
+    """`deltaic.delta.file_filter.FileFilter` that selects visible files that match the predicate hints."""
 
     visible: "BoundFilter"
     pruning: FileFilter | None
@@ -118,7 +118,7 @@ class _RowFilter(msgspec.Struct, frozen=True):
 
 
 def visibility_of(rights: Rights, metadata: Metadata) -> TableVisibility:
-    """Apply rights to the metadata of a version.
+    """Determine from the metadata of a version what a recipient with `rights` may see.
 
     Raises TableUnreadable if a filter cannot be evaluated with the columns of that version, or if a hidden column is
     not a partition column.
@@ -133,7 +133,7 @@ def visibility_of(rights: Rights, metadata: Metadata) -> TableVisibility:
 
 
 def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None:
-    """Raise TableUnreadable if files contain the values of hidden columns."""
+    """Raise TableUnreadable if the data files contain values of hidden columns."""
     if rights.hidden and (feature := partition_values_in_files(protocol, metadata)):
         raise TableUnreadable(
             "the files of this table contain a hidden column: its provider must show the column or stop writing it",
