@@ -1,4 +1,4 @@
-"""Decide whether a recipient can read a table, and count its visible files and rows."""
+"""Explain whether and why a recipient can read a table, and count the files and rows that it sees."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResultSize:
-    """Size of the result of a query of the latest version."""
+    """Size of what a recipient can read of a table's latest version."""
 
     version: int | None = None
     files: int | None = None
     bytes: int | None = None
     rows: int | None = None
-    """None if a file has no row count."""
+    """Number of rows; None if a file has no row count in its statistics."""
 
     not_counted: str = ""
-    """Reason why the count failed; empty if it succeeded."""
+    """Error message if files and rows could not be counted; otherwise empty."""
 
 
 def count_result(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> ResultSize:
-    """Count visible files and rows of a table's latest version with the operator's credentials."""
+    """Count the files and rows of a table's latest version that a recipient sees, with operator credentials."""
     gate = TableGate(table.name, table.history, first_version)
     try:
         counts = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
@@ -65,19 +65,19 @@ def _count(snapshot: "Snapshot", rights: Rights) -> ResultSize:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The decision about a recipient's request for a table."""
+    """Decision about a recipient's request for a table, and the rule on which it is based."""
 
     recipient: str
     table: str
     allowed: bool
     rule: str
-    """The rule that decides, as text."""
+    """Sentence about the rule that decides, such as a grant or an expired access."""
 
     row_filters: tuple[str, ...] = ()
-    """Filters of the table and of the grant, as SQL."""
+    """Row filters of the table and of the grant, as SQL."""
 
     lacked_properties: tuple[str, ...] = ()
-    """Properties that a filter needs and the recipient does not have."""
+    """Names of properties that a row filter needs and the recipient does not have."""
 
     hidden_columns: tuple[str, ...] = ()
     access_modes: tuple[str, ...] = ()
@@ -85,21 +85,21 @@ class Access:
     """First version of the shared history; None if only the latest version is shared."""
 
     ends_at: datetime | None = None
-    """End of the grant or of the recipient, whichever is earlier."""
+    """Expiry time of the grant or of the recipient's access, whichever is earlier; None without expiry."""
 
     counted: ResultSize | None = None
-    """Visible files and rows, if requested."""
+    """Files and rows that the recipient sees; None if no count was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """A recipient's request for a table, with its time and IP address."""
+    """A hypothetical request of a recipient for a table, at a time and from an IP address."""
 
     recipient: Recipient
     name: RequestedTable
     now: datetime
     address: str = ""
-    """IP address of the client; empty for an address that is allowed."""
+    """IP address of the client; empty to assume an allowed address."""
 
 
 def access_of(
@@ -108,10 +108,10 @@ def access_of(
     request: AccessRequest,
     schemas: Callable[[], SchemaReader] | None = None,
 ) -> Access:
-    """Return the decision about a request, with counts if `schemas` is given to read logs.
+    """Return whether the server would allow a request; with `schemas`, also count the visible rows.
 
-    Does not consider tokens, limits and errors of the table's log. Raises TooManyRequests and Unavailable if the
-    catalog cannot be read.
+    Ignores tokens, request and byte limits, and errors in the table's log. Raises TooManyRequests and Unavailable if
+    the catalog cannot be read.
     """
     recipient, name = request.recipient, request.name
     try:
@@ -156,7 +156,7 @@ def _granted_rows(table: Table, rights: Rights, missing: list[str]) -> str:
 
 
 def why_ended(recipient: Recipient) -> str:
-    """Return a message that a recipient is cut off or has ended, with the time."""
+    """Return a message that a recipient was cut off, or that its access has expired, and when."""
     if recipient.cut_off_at is not None:
         return f"'{recipient.name}' was cut off at {recipient.cut_off_at:%Y-%m-%d %H:%M} UTC"
     return f"the access of '{recipient.name}' ended at {recipient.ends_at:%Y-%m-%d %H:%M} UTC"
@@ -178,7 +178,7 @@ def _why_not(admin: CatalogAdmin, request: AccessRequest, refusal: DeltaicError)
 
 
 def _absence(admin: CatalogAdmin, request: AccessRequest) -> str:
-    """Return a message about the missing grant, share, schema or table."""
+    """Return a message that names the missing grant, share, schema or table."""
     recipient, name = request.recipient, request.name
     try:
         share = admin.shares.get(name.share).name

@@ -1,7 +1,7 @@
-"""Block a recipient's URLs and credentials by denying its session tag in signing roles.
+"""Block signed URLs and temporary credentials of recipients: IAM policies deny their session tags.
 
-One inline policy of each role lists all recipients that are cut off. The inline policies of a role can have 10,240
-bytes in total, which is enough for about 200 recipients in the stack's role.
+One inline policy of each signing role lists all recipients that are cut off. IAM limits the inline policies of a role
+to 10,240 bytes in total, which is enough for about 200 recipients in the stack's role.
 """
 
 import json
@@ -18,22 +18,22 @@ _CONDITION: Final = f"aws:PrincipalTag/{RECIPIENT_TAG}"
 
 
 class RoleResult(NamedTuple):
-    """Result of changing one role."""
+    """Result of an update of one signing role's policy."""
 
     role: str
     failure: str = ""
-    """Why the role could not be changed, so that its URLs still work; empty if it was changed."""
+    """Why the update failed, so that URLs signed by the role still work; empty if it succeeded."""
 
 
 class Denials:
-    """The recipients that a role denies, read and changed with the operator's credentials."""
+    """The inline policy of one signing role that denies recipients; uses the operator's credentials."""
 
     def __init__(self, iam: Any, role_arn: str) -> None:
         self._iam = iam
         self.role = role_arn.rsplit("/", 1)[-1]
 
     def denied_tags(self) -> set[str]:
-        """Return the session tags that the role denies; raises the error of AWS."""
+        """Return the session tags that the role's policy denies; raises errors of AWS as DeltaicError."""
         try:
             document = self._iam.get_role_policy(RoleName=self.role, PolicyName=POLICY)["PolicyDocument"]
         except self._iam.exceptions.NoSuchEntityException:
@@ -45,12 +45,12 @@ class Denials:
         return set(read["Statement"][0]["Condition"]["StringEquals"][_CONDITION])
 
     def deny(self, recipient_ids: Iterable[str]) -> bool:
-        """Deny all actions to the sessions of recipients; return False if they were denied before."""
+        """Deny all actions to the sessions of recipients; return False if the policy already did."""
         before = self.denied_tags()
         return self._write(before, before | set(map(tag_value, recipient_ids)))
 
     def allow(self, recipient_id: str, denied: Iterable[str] = ()) -> bool:
-        """Allow a recipient, and deny those in `denied`; return False if nothing changes."""
+        """Remove a recipient from the policy, and add those in `denied`; return False if nothing changes."""
         before = self.denied_tags()
         return self._write(before, (before | set(map(tag_value, denied))) - {tag_value(recipient_id)})
 
@@ -83,7 +83,7 @@ class Denials:
 
 
 def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[str], list[str]]:
-    """Return the roles that sign URLs, and the names of storages with static keys."""
+    """Return the ARNs of roles that sign URLs, and the names of storages with static access keys instead."""
     roles, with_static_keys = [signing_role_arn] if signing_role_arn else [], []
     for storage in storages:
         if storage.secret:
@@ -96,9 +96,9 @@ def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[s
 def deny_in_roles(
     iam: Any, roles: Iterable[str], recipients: Iterable[Recipient], allowed: str = ""
 ) -> list[RoleResult]:
-    """Deny all recipients that are cut off, and allow one recipient, in each role.
+    """Deny all recipients that are cut off in each role, except the recipient id `allowed`.
 
-    Every call writes all of them, because IAM can return an older policy, which must not overwrite a recent Deny.
+    Every call writes all of them, because IAM can return an outdated policy, which lacks the latest changes.
     """
     results, ids = [], [recipient.id for recipient in recipients if recipient.cut_off_at is not None]
     for role in roles:

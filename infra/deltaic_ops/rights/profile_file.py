@@ -1,4 +1,4 @@
-"""Read and write profile files, with which recipients connect (PROTOCOL.md, "Profile File Format")."""
+"""Read and write profile files, with which clients connect (Delta Sharing, "Profile File Format")."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from deltaic.errors import InvalidParameter, Unavailable
 from deltaic.sign_in.activation import iceberg_field, profile
 
 _RESERVED_BYTES = 8192
-"""Disk space that is reserved for a profile, which is always smaller."""
+"""Bytes of disk space reserved for a profile; every profile is smaller."""
 
 
 class ProfileFile:
-    """A temporary file with reserved disk space that becomes the profile file."""
+    """A temporary file with reserved disk space that is renamed to the profile file once written."""
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
         self.path = path
@@ -26,11 +26,11 @@ class ProfileFile:
         self._descriptor = descriptor
 
     def write_profile(self, endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> None:
-        """Write the profile of an issued token, like `write`."""
+        """Write the profile for an issued token; raises the same error as `write`."""
         self.write(profile(endpoint, issued, serves_iceberg=serves_iceberg), revoke_hint(issued.token))
 
     def write(self, content: str, remedy: str) -> None:
-        """Write the file atomically; raises Unavailable, with `remedy` at the end of its message."""
+        """Write the file atomically; raises Unavailable, whose message ends with `remedy`."""
         text = content.encode()
         try:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -51,7 +51,7 @@ def client_profile(  # noqa: PLR0913 -- its fields
     *,
     serves_iceberg: bool = False,
 ) -> str:
-    """Return a version 2 profile for OAuth client credentials, including the client's secret."""
+    """Return a version 2 profile (JSON) for OAuth client credentials, including the client secret."""
     fields = {
         "shareCredentialsVersion": 2,
         "type": "oauth_client_credentials",
@@ -66,14 +66,14 @@ def client_profile(  # noqa: PLR0913 -- its fields
 
 
 def private_key_profile(endpoint: str, auth: Mapping[str, object]) -> str:
-    """Return a version 2 profile for a client that signs JWTs with a private key."""
+    """Return a version 2 profile (JSON) for a client that authenticates with JWTs signed by its private key."""
     kind = "oauth_jwt_bearer_private_key_jwt"
     fields = {"shareCredentialsVersion": 2, "type": kind, "endpoint": endpoint, "auth": auth}
     return json.dumps(fields, indent=2) + "\n"
 
 
 def read_profile(path: Path) -> tuple[str, str]:
-    """Return the endpoint of a profile, without a final slash, and its token; raises InvalidParameter."""
+    """Return the endpoint (without a final slash) and the token in a profile; raises InvalidParameter."""
     try:
         content = profile_file.read_profile(path)
     except profile_file.ProfileError as error:
@@ -82,7 +82,7 @@ def read_profile(path: Path) -> tuple[str, str]:
 
 
 def revoke_hint(token: Token) -> str:
-    """Return the end of an error message about a token that nobody received."""
+    """Return the end of an error message about a token that was created but could not be delivered."""
     return (
         f", but token {token.id} was created: revoke it with `deltaic token revoke {token.recipient} {token.id}`, and "
         "create another"
@@ -91,10 +91,10 @@ def revoke_hint(token: Token) -> str:
 
 @contextmanager
 def reserve_profile(path: Path) -> Iterator[ProfileFile]:
-    """Reserve a private file for a profile before its token is created.
+    """Reserve a file that only its owner can read, before the token for the profile is created.
 
-    The temporary file is deleted at the end. Raises InvalidParameter if no file can be written, if the disk is full,
-    and for a path that is a link or not a file.
+    The temporary file is deleted at the end. Raises InvalidParameter if the file cannot be created, if the disk is
+    full, and for a path that is a symbolic link or not a file.
     """
     try:
         if path.is_symlink():

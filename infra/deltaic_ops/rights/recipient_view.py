@@ -1,4 +1,4 @@
-"""List the entries that a recipient can see, and the credentials that it can use."""
+"""List the tables and other entries that a recipient can see, and the credentials that it can use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,21 +26,21 @@ _Item = TypeVar("_Item", Share, Table, Asset)
 
 @dataclass(frozen=True, slots=True)
 class VisibleTable:
-    """A table that a recipient can see, with the grant that shows it."""
+    """A table that a recipient can see, with the grant of its share."""
 
     table: Table
-    """The table, with the recipient's `access_modes`."""
+    """The table, whose `access_modes` are those that the recipient can use."""
 
     grant: Grant
     rights: Rights
     first_version: int
-    """First version that the recipient can read, if history is shared."""
+    """First version that the recipient can read, if the history of the table is shared."""
 
     error: str = ""
-    """Why the table cannot be read now; empty if it can."""
+    """Error message that a read of the table would get; empty if it can be read."""
 
     refreshed_at: datetime | None = None
-    """Time of the last refresh; None for a view that was never refreshed, and for other tables."""
+    """Time of a view's last refresh; None if it was never refreshed, and for tables that are no views."""
 
     @property
     def name(self) -> str:
@@ -49,22 +49,22 @@ class VisibleTable:
 
     @property
     def access(self) -> str:
-        """The access modes as text."""
+        """Return the access modes as a string for operators."""
         return access_text(self.table)
 
     @property
     def row_filters(self) -> tuple[str, ...]:
-        """The SQL of the filters on table and grant; a view selects rows itself."""
+        """Row filters of table and grant, as SQL; empty for a view, whose own SQL selects rows."""
         return tuple(row_filters(self.table, self.grant))
 
     @property
     def missing_properties(self) -> tuple[str, ...]:
-        """Return the properties that filters need and the recipient does not have."""
+        """Names of the properties that row filters need and the recipient does not have."""
         return () if self.error else tuple(missing_properties(self.rights.properties, self.table, self.grant))
 
 
 def visible_entries(admin: CatalogAdmin, reader: CatalogReader, recipient: Recipient) -> Iterator[VisibleTable | Asset]:
-    """Read and yield the entries of a recipient's shares, even if its access ended."""
+    """Yield the tables and assets in a recipient's shares, even if its access has expired."""
     for share in _all_pages(partial(reader.list_shares, recipient.id), lambda item: item.key):
         with suppress(NotFound):  # the grant was revoked in the meantime
             grant = admin.grants.get(recipient.name, share.name)
@@ -77,7 +77,7 @@ def visible_entries(admin: CatalogAdmin, reader: CatalogReader, recipient: Recip
 
 
 def access_text(table: Table) -> str:
-    """Return the access modes of a table as text, for example `url, Iceberg (signed)`."""
+    """Return the access modes of a table as a string, for example `url, Iceberg (signed)`."""
     modes = () if table.format == "iceberg" else table.access_modes
     return ", ".join([*modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
 
@@ -114,7 +114,7 @@ SOON = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The usable credentials of a recipient: live tokens, open links, clients and policies."""
+    """Usable credentials of a recipient: active tokens, unused links, OAuth clients, federation policies."""
 
     tokens: Sequence[Token]
     links: Sequence[Invitation]
@@ -123,7 +123,7 @@ class Keys:
 
     @property
     def logged(self) -> Iterator[str]:
-        """The ids of tokens, clients and policies in request logs."""
+        """Ids with which request logs record these tokens, clients and policies."""
         yield from (token.id for token in self.tokens)
         yield from (logged_id(credential) for credential in self.clients)
         yield from (logged_id(credential) for credential in self.policies)
@@ -140,6 +140,6 @@ def keys_of(admin: CatalogAdmin, recipient: Recipient, now: datetime) -> Keys:
 
 
 def ends_soon(admin: CatalogAdmin, recipient: Recipient, keys: Keys, now: datetime) -> list[Expiration]:
-    """Return what ends within 30 days for a recipient: tokens, links, grants and access."""
+    """Return what expires for a recipient within 30 days: tokens, links, grants, and all its access."""
     grants = admin.grants.of_recipient(recipient.name)
     return select_expirations([recipient, *keys.tokens, *keys.links, *grants], now, now + SOON)

@@ -1,4 +1,4 @@
-"""Draw SVG plots, and the usage report as one HTML file without external resources."""
+"""Draw SVG plots, and render the usage report as one HTML file without external resources."""
 
 import html
 from collections import Counter
@@ -19,7 +19,7 @@ _MAX_BARS: Final = 20
 
 
 def bars(title: str, entries: Sequence[tuple[str, int]]) -> str:
-    """Return a plot with a horizontal bar for each name; empty without sizes."""
+    """Return an SVG plot with a horizontal bar for each name; an empty string if all sizes are 0."""
     entries = [(name, size) for name, size in entries if size][:_MAX_BARS]
     if not entries:
         return ""
@@ -36,7 +36,7 @@ def bars(title: str, entries: Sequence[tuple[str, int]]) -> str:
 
 
 def largest(sums_by_day: Mapping[date, Mapping[str, int]]) -> list[str]:
-    """Return the names by their sums over all days, the largest first."""
+    """Return the names in order of their sums over all days, the largest first."""
     sums: Counter[str] = Counter()
     for day_sums in sums_by_day.values():
         sums.update(day_sums)
@@ -52,9 +52,9 @@ def by_day(  # noqa: PLR0913 -- data, dates and format of a plot
     *,
     order: Sequence[str] = (),
 ) -> str:
-    """Return a plot with a stacked bar for each day, one part for each name.
+    """Return an SVG plot with a stacked bar for each day, which has a segment for each name.
 
-    The first names of `order` get colors, so that plots with the same order look alike; by default, the largest names.
+    The first names of `order` (default: those with the largest sums) get colors; all others share one segment.
     """
     days = [since + timedelta(days=number) for number in range((today - since).days + 1)]
     top_names = (order or largest(sums_by_day))[: len(COLORS)]
@@ -87,7 +87,7 @@ def by_day(  # noqa: PLR0913 -- data, dates and format of a plot
 
 
 def steps(title: str, points: Sequence[tuple[datetime, int, str]], format_value: Callable[[float], str]) -> str:
-    """Return a step plot of values by ascending time; empty if there is no point."""
+    """Return an SVG step plot of values in ascending order of time; an empty string without points."""
     if not points:
         return ""
     highest = max(value for _, value, _ in points) or 1
@@ -111,12 +111,12 @@ def steps(title: str, points: Sequence[tuple[datetime, int, str]], format_value:
 
 
 def escape(content: str) -> str:
-    """Escape text for HTML, with control characters made visible."""
+    """Escape a string for HTML, and make its control characters visible."""
     return html.escape(one_line(content))
 
 
 def axis(bottom: int, highest: int, format_value: Callable[[float], str]) -> str:
-    """Return lines with labels at 0, half and all of the highest value."""
+    """Return SVG grid lines with labels at 0, half of the highest value, and the highest value."""
     lines = []
     for share in (0.0, 0.5, 1.0):
         y = bottom - share * HEIGHT
@@ -126,7 +126,7 @@ def axis(bottom: int, highest: int, format_value: Callable[[float], str]) -> str
 
 
 def legend(entries: Sequence[tuple[str, str]], top: int) -> list[str]:
-    """Return a legend of colors and names, three in a line."""
+    """Return SVG parts of a legend with colors and names, three in a line."""
     parts = []
     for index, (color, name) in enumerate(entries):
         x, y = LEFT + index % 3 * 250, top + index // 3 * 20
@@ -136,7 +136,7 @@ def legend(entries: Sequence[tuple[str, str]], top: int) -> list[str]:
 
 
 def svg(title: str, height: float, parts: Sequence[str]) -> str:
-    """Return a figure with a title and SVG parts."""
+    """Return an HTML figure: an SVG image with a title and these parts."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
         f'height="{height:.0f}" role="img" aria-label="{escape(title)}" font-family="sans-serif" font-size="13">'
@@ -151,12 +151,12 @@ def svg(title: str, height: float, parts: Sequence[str]) -> str:
 
 
 def text(x: float, y: float, content: str, anchor: str, color: str) -> str:
-    """Return an SVG text at a position; `anchor` is start, middle or end."""
+    """Return an SVG text element at a position; `anchor` is start, middle or end."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}">{escape(content)}</text>'
 
 
 def shorten(name: str) -> str:
-    """Shorten a name to the width of a plot."""
+    """Truncate a name to 34 characters, so that it fits into a plot."""
     longest = 34
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
@@ -177,7 +177,7 @@ figure { margin: 0 } svg { max-width: 100%; height: auto; margin: 1rem 0 } .fain
 
 
 def page(report: Report, today: date) -> str:
-    """Return the usage report as HTML."""
+    """Return the usage report as an HTML page."""
     sent = sum(use.bytes_sent for use in report.uses)
     summary = f"{report.since} to {today}: {sum(use.requests for use in report.uses):,} requests, "
     sent_by_day = by_day("Bytes sent, by day", report.bytes_by_day, report.since, today, amount)
@@ -199,7 +199,7 @@ def page(report: Report, today: date) -> str:
 
 
 def summed(uses: Sequence[Use], name: str) -> list[tuple[str, int]]:
-    """Return the sent bytes by an attribute, `recipient` or `table`, the largest first."""
+    """Return the sum of sent bytes for each recipient or table (the attribute `name`), the largest first."""
     sums: dict[str, int] = {}
     for use in uses:
         key = getattr(use, name) or "(no table)"

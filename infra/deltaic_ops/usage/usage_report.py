@@ -1,4 +1,4 @@
-"""Sum the usage table by recipient, table and day, and find last uses, without Spark."""
+"""Sum the rows of the usage table by recipient, table and day, and find the times of last uses."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 ERROR: Final = 400
-"""Lowest status of a refused request."""
+"""Lowest HTTP status of a rejected request."""
 
 UNKNOWN: Final = "(unknown)"
 
 
 class Use(Item, frozen=True, kw_only=True):
-    """Usage of a table by a recipient."""
+    """Usage of one table by one recipient: sums of its requests and downloads."""
 
     recipient: str
     table: str
-    """`share.schema.table`, or its first parts if the request named no table."""
+    """`share.schema.table`; only `share` or `share.schema` for requests without a table."""
 
     requests: int = 0
     refused: int = 0
-    """Requests that failed with an error status."""
+    """Number of requests with an error status (400 or higher)."""
 
     files_signed: int = 0
     bytes_signed: int = 0
     fetches: int = 0
     bytes_sent: int = 0
     unexplained: int = 0
-    """Downloads without a matching request."""
+    """Number of downloads of files for which the log has no request that signed their URL."""
 
     last_at: datetime
 
 
 @dataclass(slots=True)
 class Report:
-    """Usage since a date."""
+    """Usage of all tables by all recipients since a date."""
 
     since: date
     uses: list[Use] = field(default_factory=list)
     """Usage by recipient and table, ordered by sent bytes, the largest first."""
 
     bytes_by_day: dict[date, dict[str, int]] = field(default_factory=dict)
-    """Bytes sent by day and recipient."""
+    """Number of sent bytes by day and recipient."""
 
     requests_by_day: dict[date, dict[str, int]] = field(default_factory=dict)
-    """Requests by day and recipient."""
+    """Number of requests by day and recipient."""
 
 
 Names = Callable[[str], Collection[str]]
-"""Returns the catalog's names in a share: the share, `share.schema`, `share.schema.table`; empty if it is unknown."""
+"""Returns all full names (share, `share.schema`, `share.schema.table`) in a share; empty if it does not exist."""
 
 
 def report(  # noqa: PLR0913 -- location and selection of rows
@@ -73,10 +73,10 @@ def report(  # noqa: PLR0913 -- location and selection of rows
     *,
     checks: bool = False,
 ) -> Report:
-    """Read and sum the last days of the usage table; raises NotFound and Unavailable.
+    """Read the usage table, and sum the last `days` days; raises NotFound and Unavailable.
 
-    Requests of `deltaic verify` and `deltaic doctor` are excluded, or with `checks` the only ones. Refused requests can
-    contain any names, so only the part that the catalog has is reported. `names` is called once for each such share.
+    Requests of `deltaic verify` and `deltaic doctor` are excluded; with `checks`, only these are included. Rejected
+    requests can contain any names, so names that `names` does not return are reported as unknown.
     """
     catalog = cache(lambda share: {name.lower(): name for name in names(share)})
     since = (today or datetime.now(UTC).date()) - timedelta(days=days - 1)
@@ -91,7 +91,7 @@ def report(  # noqa: PLR0913 -- location and selection of rows
 
 
 def names_in(admin: CatalogAdmin, share: str) -> list[str]:
-    """Return the catalog's names in a share; none if it does not exist."""
+    """Return the full names of a share and its entries; none if the share does not exist."""
     try:
         share_name = admin.shares.get(share).name
     except NotFound:
@@ -105,7 +105,7 @@ def names_in(admin: CatalogAdmin, share: str) -> list[str]:
 
 
 def _catalog_spelling(requested: Sequence[str], catalog: Callable[[str], Mapping[str, str]]) -> str:
-    """Return requested names as the catalog spells them, up to the first unknown name."""
+    """Return the full name with the catalog's upper and lower case, up to the first unknown part."""
     names, spelled = catalog(requested[0].lower()), ""
     for name in requested:
         match = names.get(f"{spelled}.{name}".lstrip(".").lower())
@@ -138,7 +138,7 @@ def _count(row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use],
 
 @contextmanager
 def usage_table(location: str, environment: Mapping[str, str]) -> "Iterator[Dataset]":
-    """Open the usage table for reading; raises NotFound if it does not exist, and Unavailable."""
+    """Open the usage table as a pyarrow dataset; raises NotFound if it does not exist, and Unavailable."""
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -155,7 +155,7 @@ def usage_table(location: str, environment: Mapping[str, str]) -> "Iterator[Data
 
 
 def is_check_row() -> "Expression":
-    """Return an expression that is true for rows of `verify` and `doctor`."""
+    """Return an expression that is true for rows about requests of `deltaic verify` and `deltaic doctor`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -189,7 +189,7 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
 
 
 def amount(size: float) -> str:
-    """Return a number of bytes with a decimal unit, such as 1.5 MB."""
+    """Return a number of bytes as a string with a decimal unit, such as 1.5 MB."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:  # noqa: PLR2004 -- decimal units
             return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
@@ -198,11 +198,11 @@ def amount(size: float) -> str:
 
 
 DAYS = 30
-"""Days in which last uses are searched, including today."""
+"""Number of days, including today, in which last uses are searched."""
 
 
 class UsageFilter(NamedTuple):
-    """A recipient or a table whose uses are read."""
+    """Filter on the usage table: rows of one recipient or one table."""
 
     column: Literal["recipient_id", "table_id"]
     id: str
@@ -215,10 +215,10 @@ def last_uses(
     by: Literal["token_id", "recipient_id"],
     ids: Collection[str],
 ) -> dict[str, datetime]:
-    """Return the time of the last successful request or download of each of `ids`.
+    """Return the time of the last successful request or download by each of `ids`, ids of column `by`.
 
-    The last use by other ids is under "", unless all of `ids` were used later. Requests of the operator's checks do
-    not count. Raises NotFound if there is no usage table, and Unavailable.
+    Key "" has the last use by other ids, unless all of `ids` were used later. Requests of `deltaic verify` and
+    `deltaic doctor` do not count. Raises NotFound without a usage table, and Unavailable.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
