@@ -1,4 +1,4 @@
-"""Parse a table's schema, so that a broken one is the same error everywhere."""
+"""Parse a table's schema; an invalid schema raises the same error everywhere."""
 
 import json
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from typing import Any, Final
 from deltaic.errors import TableUnreadable
 
 TYPES: Final = ("type", "elementType", "keyType", "valueType", "sqlType")
-"""Keys of a schema part whose value is a type: a name, or another part."""
+"""Keys of a JSON object in a schema whose value is a type: a name, or another object."""
 
 
 def read_schema(schema_string: str) -> dict[str, Any]:
-    """Return a schema as JSON: a struct with names and types at every level.
+    """Parse a schema (JSON of a struct), and check that it has names and types at every level.
 
-    Raises TableUnreadable for any other text.
+    Raises TableUnreadable for any other string.
     """
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         schema = json.loads(schema_string)

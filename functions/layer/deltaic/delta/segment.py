@@ -40,7 +40,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     @property
     def base(self) -> str:
-        """Identity of the checkpoint that this segment starts from; empty for none."""
+        """Identity of the checkpoint that this segment starts from; empty without a checkpoint."""
         return self.checkpoint.identity if self.checkpoint else ""
 
 
@@ -63,7 +63,7 @@ def find_segment(
 ) -> Segment:
     """Find the log files of `version`, by default of the latest version.
 
-    `base` requests the segment with exactly that checkpoint ("" for none), as a page token pins it. `hint` is the
+    `base` requests the segment with exactly that checkpoint ("" for none), which a page token contains. `hint` is the
     version of a checkpoint that the caller knows; it replaces the read of `_last_checkpoint`, and a wrong hint costs a
     second listing. Raises MalformedRequest for a version that does not exist and for a missing base, TableUnreadable
     for an empty log and for a gap. Requests: one listing, and the hint for the latest version.
@@ -78,7 +78,7 @@ def find_segment(
 
 
 def choose_segment(listing: LogListing) -> Segment:
-    """Select the files of the latest version from a listing; raises TableUnreadable."""
+    """Select the files of the latest version from a log listing; raises TableUnreadable if they are incomplete."""
     if listing.latest is None:
         raise TableUnreadable("table files missing: the table has no Delta log (_delta_log/ is empty or absent)")
     try:
@@ -90,7 +90,7 @@ def choose_segment(listing: LogListing) -> Segment:
 def find_earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
     """Return a segment of the same version from an earlier checkpoint or commit 0.
 
-    Raises `failure` unless a file of the checkpoint is missing, empty or corrupt, and if older commits are missing.
+    Raises `failure` if the checkpoint's files are intact, or if older commits or checkpoints are missing.
     """
     path, is_empty, _ = failure.detail.partition(": 0 bytes")  # see `reading` and `check_length`
     is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))
@@ -105,9 +105,9 @@ def find_earlier_segment(store: TableStore, segment: Segment, failure: DeltaicEr
 
 
 def read_hint(store: TableStore) -> int:
-    """Return the checkpoint version in `_last_checkpoint`; 0 if the file is missing, invalid or refused.
+    """Return the checkpoint version in `_last_checkpoint`; 0 if the file is missing, invalid or inaccessible.
 
-    S3 answers 403 for a missing object if the caller may not list the bucket.
+    S3 returns status 403 for a missing object if the caller may not list the bucket.
     """
     try:
         return max(_hint.decode(store.get(LAST_CHECKPOINT)).version, 0)
@@ -199,7 +199,7 @@ def _missing_version_error(version: int, latest: int) -> MalformedRequest:
 
 
 def _truncated_log_error(version: int, listing: LogListing) -> DeltaicError:
-    """Return the error for a version that cannot be assembled, given the complete listing."""
+    """Return the error for a version whose log files are incomplete, given the complete listing."""
     if listing.latest is not None and version > listing.latest:
         return _missing_version_error(version, listing.latest)
     if listing.checkpoints:

@@ -36,9 +36,9 @@ _READ_AT_ONCE: Final = 3
 _FEW_PARTS: Final = 8
 """Up to this number of checkpoint parts, all footers are read before a response begins."""
 _LEAST_BYTES: Final = 16 << 10
-"""Memory of every snapshot: metadata, protocol, footers."""
+"""Minimum estimate of a snapshot's bytes in memory: metadata, protocol, footers."""
 _MOST_TOTALS: Final = 64
-"""Number of filters whose totals are cached."""
+"""Maximum number of filters whose totals a snapshot caches."""
 
 
 def records_in_commit_timestamps(metadata: Metadata) -> bool:
@@ -47,7 +47,7 @@ def records_in_commit_timestamps(metadata: Metadata) -> bool:
 
 
 class Snapshot:
-    """Version of a table."""
+    """A version of a table, whose files are read when they are needed."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Snapshot:
         table: str = "",
         previous: "Snapshot | None" = None,
     ) -> None:
-        """Create the version of a segment, starting from `previous` if the segment continues it.
+        """Create the snapshot of a segment; reuse what `previous` has read if the segment only adds commits to it.
 
         `table` identifies the table in the cache.
         """
@@ -78,23 +78,23 @@ class Snapshot:
 
     @classmethod
     def open(cls, store: TableStore, segment: Segment, *options: Any) -> "Snapshot":
-        """Create the version of a segment; if its checkpoint is unreadable, use an earlier checkpoint."""
+        """Create the snapshot of a segment; if its checkpoint is unreadable, use an earlier checkpoint."""
         try:
             return cls(store, segment, *options)
         except DeltaicError as failure:
             return cls.open(store, find_earlier_segment(store, segment, failure), *options)
 
     def is_made_of(self, segment: Segment) -> bool:
-        """Return whether this version consists of exactly the files of a segment."""
+        """Return whether this snapshot consists of exactly the log files of a segment."""
         return segment.version == self.version and self.is_continued_by(segment)
 
     def is_continued_by(self, segment: Segment) -> bool:
-        """Return whether a segment has this version's files, and possibly more commits."""
+        """Return whether a segment has this snapshot's log files, and possibly more commits."""
         commits = self._segment.commits
         return segment.base == self.base and segment.commits[: len(commits)] == commits
 
     def load_commits(self) -> "Snapshot":
-        """Read the commits and checkpoint footers, and return the version to use, usually this one.
+        """Read the commits and checkpoint footers, and return the snapshot to use, usually this one.
 
         The result is another Snapshot without the checksum if the commits contradict it, or from an earlier checkpoint
         if the checkpoint is unreadable.
@@ -110,7 +110,7 @@ class Snapshot:
         return self.with_checked_checksum()
 
     def with_checked_checksum(self) -> "Snapshot":
-        """Return this version, without its checksum if the commits read so far contradict it."""
+        """Return this snapshot, without its checksum if the commits read so far contradict it."""
         tail, checksum = self._replayed, self._checksum
         if tail is None or checksum is None or checksum.agrees_with(tail, is_complete=self._checkpoint is None):
             return self
@@ -125,23 +125,23 @@ class Snapshot:
 
     @property
     def version(self) -> int:
-        """The version."""
+        """Number of this version."""
         return self._segment.version
 
     @property
     def base(self) -> str:
-        """Identity of the checkpoint that determines the order of files; empty for none."""
+        """Identity of the checkpoint that determines the order of files; empty without a checkpoint."""
         return self._segment.base
 
     @property
     def checkpoint_version(self) -> int | None:
-        """Version of the checkpoint; None if all commits are read."""
+        """Version of the checkpoint; None if this version is read from commits alone."""
         checkpoint = self._segment.checkpoint
         return None if checkpoint is None else checkpoint.version
 
     @property
     def identity(self) -> Hashable:
-        """Key of the log files of this version."""
+        """Key of the log files of this version, which changes if one of them is replaced."""
         return self._segment.base, self._segment.commits
 
     @property
@@ -188,7 +188,7 @@ class Snapshot:
         """Return the number and size of the live files; deltaic.delta.totals describes the accuracy.
 
         With a filter, which must need only partition values, count the files that it keeps. The result is cached. Set
-        `files_follow` if a scan of these files comes next.
+        `files_follow` if a scan of these files follows.
         """
         if file_filter is None:
             return self._totals
@@ -263,11 +263,11 @@ class Snapshot:
 
     @property
     def _tail_and_parts(self) -> tuple[Tail, tuple[Part, ...]]:
-        """Tail and checkpoint parts, which are independent and therefore fetched together."""
+        """Tail (reconciled later commits) and checkpoint parts, which are fetched together."""
         return self._replay(self._checkpoint), self._parts
 
     def _replay(self, checkpoint: CheckpointReader | None) -> Tail:
-        """Return the tail; if it must be read, read the checkpoint's manifest with it."""
+        """Return the reconciled later commits; if they must be read, read the checkpoint's manifest with them."""
         if self._replayed is None:
             # Read the attribute once, because another thread may reset it.
             earlier, commits = self._earlier or (None, 0)
@@ -282,7 +282,7 @@ class Snapshot:
 
     @property
     def _tail_so_far(self) -> tuple[Tail, int] | None:
-        """Latest tail that is read, and the number of its commits."""
+        """Latest tail (reconciled commits) that is read, and the number of its commits."""
         earlier = self._earlier
         return earlier if self._replayed is None else (self._replayed, len(self._segment.commits))
 

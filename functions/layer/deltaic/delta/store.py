@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 
 class LogFile(NamedTuple):
-    """Object directly in `_delta_log/`, as listed."""
+    """A file directly in `_delta_log/`, as the storage lists it."""
 
     name: str
     """File name without a folder."""
@@ -33,10 +33,10 @@ class TableStore(Protocol):
         """
 
     def get(self, path: str) -> bytes:
-        """Return an object."""
+        """Return the content of an object."""
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Return objects, fetched in parallel, in the order of `paths`."""
+        """Return the contents of objects, fetched in parallel, in the order of `paths`."""
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return `[start, end)` byte ranges, fetched in parallel; adjacent ranges share a request.

@@ -1,4 +1,4 @@
-"""Commit times by file times, the same for each version wherever a listing starts.
+"""Derive commit times from file times; a version's time does not depend on where the log listing starts.
 
 Delta protocol, "In-Commit Timestamps": without them the time of the commit file counts. Files can have equal times (a
 copied table, a busy second), or be older than the previous commit. Times are therefore made strictly increasing from
@@ -17,7 +17,7 @@ _LOOK_BACK: Final = 500
 
 
 def increasing(files: Sequence[LogFile]) -> list[int]:
-    """Return the times of commit files, made strictly increasing, in ms since the epoch."""
+    """Return the modification times of commit files, made strictly increasing, in ms since the epoch."""
     times: list[int] = []
     for file in files:
         times.append(file.modified if not times else max(file.modified, times[-1] + 1))
@@ -25,7 +25,7 @@ def increasing(files: Sequence[LogFile]) -> list[int]:
 
 
 def file_times(listing: LogListing) -> dict[int, int]:
-    """Return the time of each commit of a listing that is complete or `_settled`."""
+    """Return the time of each commit in a log listing that is complete or `_settled`."""
     versions = sorted(listing.commits)
     return dict(zip(versions, increasing([listing.commits[version].file for version in versions]), strict=True))
 
@@ -51,7 +51,8 @@ def _settled(listing: LogListing, start: int) -> bool:
     """Return whether commits before this listing cannot change the times from `start` on.
 
     If no file is older than the one before, earlier commits can move `start` to at most the time of the first commit in
-    this listing plus one millisecond per version. A later file keeps its own time.
+    this listing plus one millisecond per version. If a file's time is later than that, earlier commits do not
+    change it.
     """
     earlier_times = [listing.commits[version].file.modified for version in sorted(listing.commits) if version <= start]
     is_ordered = all(first <= second for first, second in pairwise(earlier_times))

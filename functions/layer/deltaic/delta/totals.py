@@ -1,9 +1,9 @@
-"""Count the files of a version and sum their sizes.
+"""Count the live files of a table version and sum their sizes.
 
-Finding the checkpoint rows that later commits mention requires all paths: most of a second for a million files. Above
-EXACT files this module instead trusts the commits, as engines do that update checksums incrementally: a removed file
-existed before, and an added file did not. With a filter it also trusts the partition values in removes, if all of them
-have some.
+Finding the checkpoint rows that later commits replace requires all paths: most of a second for a million files. Above
+EXACT files this module instead relies on the commits, as engines do that update checksums incrementally: a removed file
+existed before, and an added file did not. With a filter it also relies on the partition values in `remove` actions, if
+all of them have some.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from deltaic.delta.scan.row_selection import Selection
 EXACT: Final = 20_000
 """Up to this number of adds in a checkpoint, files are counted exactly, which takes about ten milliseconds."""
 _AHEAD: Final = 16 << 20
-"""Up to this number of bytes, a scan's columns are fetched with the counted ones, in one request."""
+"""Up to this number of bytes, the columns of a following scan are fetched with the counted ones, in one request."""
 
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
@@ -84,7 +84,7 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
     *,
     files_follow: bool,
 ) -> tuple[int, int] | None:
-    """Count a checkpoint's files that a filter keeps, less removed ones; None as _count_by_log.
+    """Count a checkpoint's files that a filter keeps, minus those that later commits removed; None as in _count_by_log.
 
     Reads only partition values and sizes, not paths.
     """
@@ -113,9 +113,9 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
 def _count_chosen(
     part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
 ) -> tuple[int, int] | None:
-    """Count the adds in row groups that a filter keeps; None if that requires paths.
+    """Count the `add` actions that a filter keeps in row groups; None if that requires paths.
 
-    With `few`, all columns that a scan of them reads are fetched and kept for it.
+    With `few`, fetch all columns that a scan of these row groups reads, and keep them for the scan.
     """
     if not groups:
         return 0, 0
@@ -144,7 +144,7 @@ def _count_chosen(
 def _read_adds(
     cursor: Cursor, groups: Sequence[int], leaves: Sequence[int], chosen: Mapping[int, pa.BooleanArray] | None
 ) -> Iterator[pa.StructArray]:
-    """Yield the `add` column of row groups, of all rows or of the chosen rows."""
+    """Yield the `add` column of row groups, for all rows or for the chosen rows."""
     for group in groups:
         row = 0
         for batch in cursor.batches(group, leaves):
@@ -154,7 +154,7 @@ def _read_adds(
 
 
 def _count_by_log(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
-    """Count a checkpoint's files less removed ones; None if it is small or unclear."""
+    """Count a checkpoint's files minus those that later commits removed; None if files are few or counts unknown."""
     adds = [part.num_adds for part in parts]
     removed = [remove.size for remove in tail.displaced.values() if remove is not None]
     if None in adds or len(removed) < len(tail.displaced) or sum(filter(None, adds)) <= exact:
@@ -182,7 +182,7 @@ def _count_parquet(
     *,
     files_follow: bool = False,
 ) -> tuple[int, int]:
-    """Count the live files of a Parquet part, in all rows or the chosen ones."""
+    """Count the live files in a Parquet part, in all rows or in the chosen rows of each row group."""
     num_files = size = 0
     file = part.file
     leaves = file.leaves("add.path", "add.size")

@@ -8,12 +8,12 @@ from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import DELETION_VECTOR, FILE_SCHEMA
 
 OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
-"""Columns of a checkpoint that a list of files needs."""
+"""Columns of a checkpoint from which batches of FILE_SCHEMA are made."""
 PARTITION_VALUES: Final = FILE_SCHEMA.field("partitionValues").type
 
 
 def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """Return the paths of the rows, and a mask of the adds; None for all.
+    """Return the paths of the rows, and a mask of the rows that are `add` actions; None if all are.
 
     Paths of other rows are undefined: in an absent struct, some writers write null fields, others empty required
     fields.
@@ -38,7 +38,7 @@ def partition_values(add: pa.StructArray) -> pa.MapArray:
 
 
 def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
-    """Return the partition values of the rows, dictionary-encoded if they were read so."""
+    """Return the partition values of the rows, dictionary-encoded if Arrow read them that way."""
     maps = child(add, "partitionValues")
     is_coded = isinstance(maps, pa.MapArray) and all(
         isinstance(side, pa.DictionaryArray) for side in (maps.keys, maps.items)
@@ -47,7 +47,7 @@ def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
 
 
 def as_texts(maps: pa.Array | None, rows: int) -> pa.MapArray:
-    """Convert partition values of other types, or with dictionary-encoded text, to `map<string,string>`."""
+    """Convert partition values of other types, or with dictionary-encoded strings, to `map<string,string>`."""
     if isinstance(maps, pa.MapArray) and maps.type != PARTITION_VALUES:
         # A cast of the map crashes the process if the codes are bytes, or after `take`.
         keys, items = (pc.cast(_decode(side), pa.string()) for side in (maps.keys, maps.items))
@@ -62,12 +62,12 @@ def _decode(texts: pa.Array) -> pa.Array:
 
 
 def no_partition_values(rows: int) -> pa.MapArray:
-    """Return null partition values."""
+    """Return an array with null instead of partition values for each row."""
     return cast("pa.MapArray", pa.nulls(rows, PARTITION_VALUES))
 
 
 def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
-    """Return the DELETION_VECTOR values of the rows; None if no row has one."""
+    """Return the deletion vectors of the rows as DELETION_VECTOR; None if no row has one."""
     vector = cast("pa.StructArray | None", child(add, "deletionVector"))
     if vector is None or vector.null_count == len(vector):
         return None
@@ -81,7 +81,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
-    """Return `stats_parsed` without views, `zoned` leaves in UTC; None if missing."""
+    """Return `stats_parsed` without string views, and with `zoned` timestamps in UTC; None if missing."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
     if parsed is None or not (zoned or _has_views(parsed.type)):
         return parsed
@@ -95,7 +95,7 @@ def _has_views(kind: pa.DataType) -> bool:
 
 
 def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
-    """Return structs at a dotted path with the timestamp leaves in `zoned` in UTC."""
+    """Return the structs at `path` with the time zone UTC for the timestamp columns in `zoned` (dotted paths)."""
     fields = [field.name for field in structs.type]
     if not fields:
         return structs
@@ -105,7 +105,7 @@ def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.
 
 
 def _make_structs(children: list[pa.Array], kind: pa.StructType, absent: pa.BooleanArray) -> pa.StructArray:
-    """Create structs with a mask; `StructArray.from_arrays` would import `pyarrow.compute`."""
+    """Create a StructArray with nulls; `StructArray.from_arrays` with a mask would import `pyarrow.compute`."""
     present = pc.invert(absent).buffers()[1]
     return cast("pa.StructArray", pa.Array.from_buffers(kind, len(absent), [present], children=children))
 
@@ -123,7 +123,7 @@ def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
 
 
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
-    """Return the rows as FILE_SCHEMA; `paths` and `vectors` are already converted."""
+    """Convert `add` rows to FILE_SCHEMA; `paths` and `vectors` are already converted."""
     columns: list[pa.Array] = []
     for field in FILE_SCHEMA:
         if field.name == "path":
@@ -142,7 +142,7 @@ def replace_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.Rec
 
 
 def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.BooleanArray | None:
-    """Return the conjunction of two masks; None means all true."""
+    """Combine two masks with AND; None means all true."""
     if first is None or second is None:
         return second if first is None else first
     return pc.and_(first, second)

@@ -1,6 +1,6 @@
-"""Parts of a checkpoint, with number and size of added files, and rare actions.
+"""Parts of a checkpoint: number and size of their `add` actions, and access to rare actions.
 
-A part is a Parquet file, or the adds in a JSON manifest. Parts do not know which of their files are live.
+A part is a Parquet file, or the `add` actions in a JSON manifest. Later commits can have removed files of a part.
 """
 
 from collections.abc import Sequence
@@ -21,23 +21,23 @@ from deltaic.delta.store import TableStore
 
 
 class ParquetPart(msgspec.Struct, dict=True):
-    """A Parquet file that can contain adds."""
+    """A Parquet file of a checkpoint that can contain `add` actions."""
 
     store: TableStore
     path: str
     size: int | None
-    """Bytes, if the log states them."""
+    """Bytes of the file; None if the log does not state them."""
     identity: str
     """Key of this file across requests."""
     footer_bytes: int = FOOTER
     """Bytes to read first, from the end of the file."""
     summary: PartSummary | None = None
-    """Summary in the log, if any."""
+    """Summary of this file in the checkpoint's manifest, if any."""
     _file: ParquetFile | None = None
 
     @property
     def file(self) -> ParquetFile:
-        """The opened file with its footer; raises TableUnreadable if missing or corrupt."""
+        """The file, opened by reading its footer; raises TableUnreadable if missing or corrupt."""
         if self._file is None:
             with reading(self.path):
                 self._file = ParquetFile(self.store, self.path, self.size, self.footer_bytes)
@@ -45,20 +45,20 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Return whether a row has a deletion vector; true if unknown."""
+        """Return whether an `add` has a deletion vector; true if unknown."""
         if self.summary is not None:
             return self.summary.num_deletion_vectors > 0
         return any(count != 0 for count in self.file.counts("add.deletionVector.storageType"))
 
     def groups_of_adds(self) -> list[int]:
-        """Return the row groups that can contain adds, by the summary or footer."""
+        """Return the row groups that can contain `add` actions, by the summary or footer."""
         if self.summary is not None:
             return list(range(len(self.summary.row_groups)))
         return [group for group, count in enumerate(self.file.counts("add.path")) if count != 0]
 
     @property
     def num_adds(self) -> int | None:
-        """Number of adds; None if neither summary nor footer states it."""
+        """Number of `add` actions; None if neither summary nor footer states it."""
         if self.summary is not None:
             return self.summary.num_adds
         counts = self.file.counts("add.path")
@@ -66,7 +66,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @cached_property
     def size_of_adds(self) -> int | None:
-        """Total bytes of added files; None if sizes and paths are in different rows."""
+        """Total bytes of added files; None if some `add` actions seem to have no size."""
         if self.summary is not None:
             return self.summary.size_of_adds
         file, groups = self.file, list(range(self.file.footer.num_row_groups))
@@ -86,7 +86,7 @@ class ParquetPart(msgspec.Struct, dict=True):
         return (self._file.cached_bytes if self._file else 0) + (self.summary.nbytes if self.summary else 0)
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
-        """Return all actions of these kinds as plain values; use it only for rare kinds."""
+        """Return all actions of these types as plain values; use it only for types with few actions."""
         actions: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         with reading(self.path):
             leaves = self.file.leaves(*kinds)
@@ -110,19 +110,19 @@ class ParquetPart(msgspec.Struct, dict=True):
 
 
 class LinesPart(msgspec.Struct, frozen=True, dict=True):
-    """The adds in a JSON manifest."""
+    """The `add` actions in a checkpoint's JSON manifest."""
 
     files: pa.RecordBatch
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Return whether a row has a deletion vector."""
+        """Return whether an `add` has a deletion vector."""
         vectors = self.files["deletionVector"]
         return bool(vectors.null_count < len(vectors))
 
     @property
     def num_adds(self) -> int:
-        """Number of adds."""
+        """Number of `add` actions."""
         return len(self.files)
 
     @cached_property
@@ -140,7 +140,7 @@ Part = ParquetPart | LinesPart
 
 
 def bounded_groups(parts: Sequence[Part], file_filter: FileFilter | None) -> list[list[int] | None]:
-    """Return for each part the row groups that pass the filter's bounds, by the summaries.
+    """Return for each part the row groups that can contain matching files, by the bounds in its summary.
 
     None for a part without a summary, and for all parts without a filter.
     """

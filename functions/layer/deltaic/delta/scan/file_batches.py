@@ -1,4 +1,4 @@
-"""Arrow batches of live files, and positions in the order of files."""
+"""Arrow batches of a version's live files, and positions in their order."""
 
 from typing import NamedTuple, Self
 
@@ -37,10 +37,10 @@ omitted too: checkpoint writers overwrite it, and for a reader of a version ever
 
 
 class Position(NamedTuple):
-    """Position of a row in the order of files of a version."""
+    """Position of a row in the order of a version's files."""
 
     base: str
-    """Identity of the checkpoint that determines the order; empty for none."""
+    """Identity of the checkpoint that determines the order; empty without a checkpoint."""
     part: int
     """0 for the commits after the checkpoint, n for the n-th part of the checkpoint."""
     row_group: int
@@ -63,7 +63,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size()) + (0 if self.rows is None else int(self.rows.nbytes))
 
     def slice(self, first: int, count: int) -> Self:
-        """Return `count` files from `first` on, as if the scan ended there."""
+        """Return `count` files from index `first` on, as if the scan ended after them."""
         if first == 0 and count >= self.files.num_rows:
             return self
         end = self.position(first + count).row
@@ -71,7 +71,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return type(self)(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
 
     def position(self, row: int) -> Position:
-        """Return the position of row `row`; for `files.num_rows`, the next batch's start."""
+        """Return the position of the file at index `row`; for `files.num_rows`, the start of the next batch."""
         if row >= self.files.num_rows:
             return self.start._replace(row=self.start.row + self.num_scanned)
         offset = row if self.rows is None else self.rows[row].as_py()

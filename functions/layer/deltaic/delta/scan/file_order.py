@@ -1,6 +1,6 @@
-"""Order of a version's files, and scans that start at a position of it.
+"""Order of a version's files, and scans that start at a position in this order.
 
-First come the live adds of the commits after the checkpoint, by (path, deletion vector id), then the rows of the
+First come the files that commits after the checkpoint added, by (path, deletion vector id), then the rows of the
 checkpoint, part by part. The order depends only on the checkpoint, not on compaction files or on how commits are
 fetched. No sort of the table is needed, so the first of a million files are sent at once. A Position contains the
 checkpoint's identity: a later page reads the same checkpoint from its row group on, or fails if the checkpoint no
@@ -29,21 +29,21 @@ _FIRST_ROWS: Final = 1024
 
 
 Unmentioned = Callable[[pa.StringArray, pa.StructArray | None], pa.BooleanArray | None]
-"""Returns a mask of the checkpoint rows that no later commit mentions; None if that is all of them."""
+"""Returns a mask of the checkpoint rows that no later commit adds or removes; None if that is all of them."""
 
 
 class Scan(msgspec.Struct, frozen=True):
     """Scan of the live files of a version."""
 
     later: pa.RecordBatch
-    """Live adds of the commits after the checkpoint (FILE_SCHEMA), in order."""
+    """Files that commits after the checkpoint added (FILE_SCHEMA), in order."""
     select_unmentioned: Unmentioned
     parts: Sequence[Part]
     file_filter: FileFilter | None
     batch_rows: int
     cache: RowGroupCache
     table: str
-    """Identifies the table in the cache."""
+    """Key of the table in the cache."""
 
     def run(self, start: Position) -> Generator[FileBatch]:
         """Yield the live files that the filter keeps from `start` on, in non-empty batches."""
@@ -75,7 +75,7 @@ class Scan(msgspec.Struct, frozen=True):
     def _scan_parquet(
         self, part: ParquetPart, groups: Sequence[int], start: Position, *, few: bool
     ) -> Iterator[FileBatch]:
-        """Read these row groups; `few` means that bounds selected them, so most contain matching files."""
+        """Scan these row groups of a part; `few` if bounds selected them, so that most contain matching files."""
         cache = self.cache.part(self.table, part.identity)
         batch_rows = min(self.batch_rows, _FIRST_ROWS) if few else self.batch_rows
         scan = ParquetScan(part, self.file_filter, batch_rows, cache, read_ahead=few)
@@ -95,7 +95,7 @@ class Scan(msgspec.Struct, frozen=True):
     def _read(
         self, scan: ParquetScan, groups: Sequence[int], start: Position, select_unmentioned: Unmentioned | None
     ) -> Iterator[FileBatch]:
-        """Read the rows that the filter keeps; with `select_unmentioned`, drop those that later commits mention."""
+        """Read the rows that the filter keeps; with `select_unmentioned`, drop those that later commits replace."""
         for row_batch in scan.rows(groups, start.row_group, start.row):
             rows = row_batch.from_row(start.row) if row_batch.row_group == start.row_group else row_batch
             for at in range(0, rows.files.num_rows, self.batch_rows):
@@ -108,7 +108,7 @@ class Scan(msgspec.Struct, frozen=True):
                 yield from self._finish(files, mask, parsed, at_position, is_final=rows.is_final)
 
     def _drop_mentioned(self, batch: FileBatch) -> Iterator[FileBatch]:
-        """Drop files that later commits mention, and split the batch."""
+        """Drop files that later commits add or remove, and split the batch into small ones."""
         mask = self.select_unmentioned(batch.files["path"], batch.files["deletionVector"])
         if mask is not None:
             rows = pc.indices_nonzero(mask) if batch.rows is None else pc.filter(batch.rows, mask)
@@ -144,7 +144,7 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray) -> pa.RecordBatch:
-    """Fill in missing JSON statistics from typed ones."""
+    """Create missing JSON statistics (`stats`) from typed ones (`stats_parsed`)."""
     missing = pc.is_null(files["stats"])
     if not missing.true_count:
         return files

@@ -1,4 +1,4 @@
-"""Cache of filter results: the few rows of a row group that passed.
+"""Cache of filter results: the few rows of a checkpoint's row group that a filter keeps.
 
 Results are cached before newer commits are applied, so they are valid for every version with the same checkpoint. A
 filter that keeps many rows of a row group is not cached.
@@ -17,17 +17,17 @@ from deltaic.delta.scan.row_group_cache import PartCache
 
 _MOST_ROWS: Final = 4096
 _LEAST_BYTES: Final = 512
-"""Estimated bytes of an empty result."""
+"""Estimated bytes in memory of an empty result."""
 
 
 class FilterCache(msgspec.Struct, frozen=True):
-    """Cached results of one filter for one part."""
+    """Cached results of one filter for one part of a checkpoint."""
 
     cache: PartCache
     filter: Hashable
 
     def find(self, groups: Sequence[int]) -> list[FileBatch] | None:
-        """Return the cached rows of these row groups; None if one is not cached."""
+        """Return the cached results of these row groups; None if one of them is not cached."""
         batches: list[FileBatch] = []
         for group in groups:
             chosen = self.cache.chosen.get((self.filter, group))
@@ -39,7 +39,7 @@ class FilterCache(msgspec.Struct, frozen=True):
     def cache_batches(self, batches: Iterator[FileBatch], groups: Sequence[int], first_row: int) -> Iterator[FileBatch]:
         """Yield a scan's batches, and cache each row group that is completely scanned.
 
-        `first_row` is the row of the first row group at which the scan starts.
+        `first_row` is the row in the first row group at which the scan starts.
         """
         unread = list(groups[1:] if first_row else groups)
         collected: list[FileBatch] = []
@@ -65,7 +65,7 @@ class FilterCache(msgspec.Struct, frozen=True):
 
 
 def from_row(batch: FileBatch, row: int) -> FileBatch:
-    """Return the files of a cached batch from a row of its row group on."""
+    """Return the files of a cached batch that are at or after a row of its row group."""
     if row == 0 or batch.rows is None:
         return batch
     first = pc.sum(pc.less(batch.rows, row)).as_py() or 0

@@ -1,4 +1,4 @@
-"""Parquet files of the log, read with few range requests.
+"""Read Parquet files of the Delta log with few range requests.
 
 Uses pyarrow's reader class instead of `pyarrow.parquet`, whose import of `pyarrow.fs` takes 50 ms. `pre_buffer` is off,
 because it keeps all ranges in memory.
@@ -16,7 +16,7 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 
 FOOTER: Final = 64 << 10
-"""Bytes to read for a footer."""
+"""Bytes to read from the end of a Parquet file for its footer."""
 FOOTER_AND_ACTIONS: Final = 512 << 10
 """Bytes to read from a checkpoint for its footer and usually also `metaData` and `protocol`."""
 _WHOLE: Final = 2 << 20
@@ -27,12 +27,12 @@ _PIECE: Final = 4 << 20
 _NARROW_ROWS: Final = 65536
 
 Blocks = list[tuple[int, memoryview]]
-"""Parts of a file: offset and bytes."""
+"""Fetched parts of a file: offset and bytes."""
 NOTHING: Final[Blocks] = []
 
 
 class RangeFile:
-    """File object over fetched blocks of an object; it reads other ranges from the store."""
+    """File object that reads from fetched blocks, and requests all other ranges from the store."""
 
     def __init__(self, store: TableStore, path: str, size: int, blocks: Blocks) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class RangeFile:
         self.closed = False
 
     def read(self, length: int = -1) -> memoryview | bytes:
-        """Return up to `length` bytes from the position; all for a negative length."""
+        """Return up to `length` bytes from the position; all remaining bytes for a negative length."""
         end = self._size if length < 0 else min(self._at + length, self._size)
         start, self._at = self._at, max(end, self._at)
         if start >= end:
@@ -52,12 +52,12 @@ class RangeFile:
         return self._store.get_ranges(self._path, [(start, end)])[0] if block_bytes is None else block_bytes
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move the position, like any file object."""
+        """Move the position, as in `io.RawIOBase.seek`."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the position in bytes."""
         return self._at
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class RangeFile:
 
 
 def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
-    """Return the bytes `[start, end)` of the file if one block contains them."""
+    """Return the bytes `[start, end)` of the file if one block contains them all, else None."""
     for at, data in blocks:
         if at <= start and end <= at + len(data):
             return data[start - at : end - at]
@@ -75,7 +75,7 @@ def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
 
 
 class ParquetFile:
-    """A Parquet file with its footer; thread-safe, because each pass has its own Cursor."""
+    """A Parquet file with its parsed footer; thread-safe, because each reader has its own Cursor."""
 
     def __init__(self, store: TableStore, path: str, size: int | None, tail: int) -> None:
         self._store = store
@@ -98,7 +98,7 @@ class ParquetFile:
 
     @cached_property
     def zoned(self) -> frozenset[str]:
-        """Dotted paths of INT96 leaves, which are instants although Arrow omits the zone.
+        """Dotted paths of INT96 columns, which are UTC instants although Arrow reads them without a time zone.
 
         Spark writes timestamps as INT96 by default, but never those without a time zone.
         """
@@ -107,7 +107,7 @@ class ParquetFile:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the file that this object keeps in memory."""
+        """Number of bytes of the file that this object keeps in memory."""
         return sum(len(data) for _, data in self._blocks)
 
     def forget(self) -> None:
@@ -120,7 +120,7 @@ class ParquetFile:
         self._prefetched = blocks
 
     def open_reader(self, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()) -> ParquetReader:
-        """Return pyarrow's reader over these blocks, with the parsed footer; see Cursor for `coded`."""
+        """Return a pyarrow reader of these blocks that uses the parsed footer; see Cursor for `coded`."""
         return self._new_reader(blocks, self.footer, buffered=buffered, coded=coded)
 
     def _new_reader(
@@ -138,13 +138,13 @@ class ParquetFile:
         return reader
 
     def leaves(self, *prefixes: str) -> list[int]:
-        """Return the leaf columns at or below these dotted paths."""
+        """Return the indexes of leaf columns whose dotted path is one of these, or nested in one of these."""
         below = tuple(prefix + "." for prefix in prefixes)
         # Two leaves have the same path if there is a field `a.b` and a field b of a.
         return [at for at, path in enumerate(self._paths) if path in prefixes or path.startswith(below)]
 
     def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, with_large: bool = True) -> list[tuple[int, int]]:
-        """Return the byte ranges of the column chunks of these leaves, optionally without large chunks."""
+        """Return the byte ranges of the column chunks of these leaf columns, optionally without large chunks."""
         ranges = []
         for group in groups:
             row_group = self.footer.row_group(group)
@@ -158,22 +158,22 @@ class ParquetFile:
         return ranges
 
     def spans(self, groups: Sequence[int], leaves: Sequence[int]) -> list[tuple[int, int]]:
-        """Return for each row group one byte range that covers these column chunks."""
+        """Return for each row group one byte range that includes all its column chunks of these leaf columns."""
         group_ranges = [self.ranges([group], leaves) for group in groups]
         return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in group_ranges]
 
     def fetch(self, ranges: Sequence[tuple[int, int]], blocks: Blocks = NOTHING) -> Blocks:
-        """Return blocks with these ranges, with at most one call to the store."""
+        """Return blocks that contain these ranges, with at most one call to the store for those not in memory."""
         buffers, self._prefetched = self._blocks + self._prefetched + blocks, []
         missing = [span for span in ranges if find(buffers, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
-            cause = f"{public_path(self._path)} is corrupt: its footer names bytes past its end"
+            cause = f"{public_path(self._path)} is corrupt: its footer refers to bytes past its end"
             raise TableUnreadable(f"the table's log cannot be read: {cause}", self._path)
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return buffers + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
     def counts(self, path: str) -> list[int | None]:
-        """Return a leaf's number of non-null values by row group; empty without the leaf."""
+        """Return a leaf column's number of non-null values in each row group; empty if the file lacks the column."""
         leaf = self.columns.get(path)
         return [] if leaf is None else [self.values(group, leaf) for group in range(self.footer.num_row_groups)]
 
@@ -189,12 +189,12 @@ class ParquetFile:
 
 
 class Cursor:
-    """Pass over fetched blocks of a Parquet file; not safe to share between threads."""
+    """Sequential reader of row groups from fetched blocks of a Parquet file; not thread-safe."""
 
     def __init__(
         self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()
     ) -> None:
-        """Open the pass; text leaves in `coded` are returned as dictionary arrays, which is faster."""
+        """Create a reader; string columns in `coded` are returned as dictionary arrays, which is faster."""
         self._reader = parquet.open_reader(blocks, buffered=buffered, coded=coded)
 
     def batches(self, group: int, leaves: Sequence[int], rows: int = _NARROW_ROWS) -> Iterator[pa.RecordBatch]:

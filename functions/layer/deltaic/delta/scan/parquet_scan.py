@@ -1,4 +1,4 @@
-"""Read one Parquet part: partition values first, then typed statistics, then the other columns.
+"""Read one Parquet part of a checkpoint: partition values first, then typed statistics, then the other columns.
 
 Without a filter all row groups are streamed. With a filter, cheap columns select rows first: row groups without such
 rows are not fetched, and JSON statistics are decoded only for the other row groups. Column chunks are fetched in
@@ -31,11 +31,11 @@ class _ReadPlan(msgspec.Struct, frozen=True):
     number: int
     leaves: tuple[int, ...]
     rebuilds: bool
-    """Whether JSON statistics are created from typed ones."""
+    """Whether the scan creates JSON statistics from typed ones."""
     selected: pa.BooleanArray | None
     """Rows that the filter selected; None for all."""
     is_final: bool
-    """Whether the filter has finished with these rows."""
+    """Whether JSON statistics cannot drop more of these rows."""
     cached: tuple[RowBatch, ...] | None
     cursor: RowGroupCursor | None
     """An earlier, unfinished scan of the row group."""
@@ -43,19 +43,19 @@ class _ReadPlan(msgspec.Struct, frozen=True):
 
 
 class ParquetScan:
-    """Pass over the adds of a part, from a row on."""
+    """Scan of the `add` actions of a part, from a given row on."""
 
     def __init__(
         self, part: ParquetPart, file_filter: FileFilter | None, batch_rows: int, cache: PartCache, *, read_ahead: bool
     ) -> None:
-        """Create the pass; `read_ahead` fetches filter columns and output columns together."""
+        """Create a scan; with `read_ahead` it fetches filter columns and output columns together."""
         self._part = part
         self._file_filter = file_filter
         self._batch_rows = batch_rows
         self._cache = cache
         self._reads_ahead = read_ahead
         self._prefetched: Blocks = []
-        """Blocks fetched ahead."""
+        """Blocks with filter columns and output columns that were fetched together."""
 
     @property
     def _file(self) -> ParquetFile:
@@ -121,7 +121,7 @@ class ParquetScan:
             yield _ReadPlan(number, tuple(leaves), rebuilds, selected, is_final, cached_rows, cursor, fetch_bytes)
 
     def _group_windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
-        """Group row groups into windows, the first small so that output starts early."""
+        """Divide row groups into windows that are fetched together; the first is small so that output starts early."""
         window: list[_ReadPlan] = []
         window_bytes = limit = 0
         for plan in plans:
@@ -156,7 +156,7 @@ class ParquetScan:
                 yield chosen
 
     def _resume(self, plan: _ReadPlan, cursor: RowGroupCursor, first_row: int) -> Iterator[RowBatch]:
-        """Continue a scan of all rows, and cache it again if unfinished."""
+        """Continue the cached scan of a row group, and cache it again if it does not finish."""
         with self._cache.keep_unfinished(plan.number, cursor):
             yield from [rows for rows in cursor.rows if rows.end > first_row]
             while (batch := cursor.read()) is not None:
@@ -168,7 +168,7 @@ class ParquetScan:
             self._cache.rows.put(plan.number, tuple(cursor.rows), sum(rows.nbytes for rows in cursor.rows))
 
     def _read_from_start(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[RowBatch]:
-        """Read a row group from its first row, because rows cannot be skipped undecoded."""
+        """Read a row group from its first row, because rows can be skipped only by decoding them."""
         cursor = self._open(plan, blocks)
         if plan.selected is None or cursor.collects:
             for rows in self._resume(plan, cursor, first_row):
@@ -201,7 +201,7 @@ class ParquetScan:
             return RowBatch(plan.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
 
     def _lacks_json(self, group: int) -> bool:
-        """Return whether adds of the row group may have typed statistics but no JSON statistics."""
+        """Return whether `add` actions of the row group may have typed statistics but no JSON statistics."""
         if not self._file.leaves("add.stats_parsed"):
             return False
         leaf = self._file.columns.get("add.stats")

@@ -1,4 +1,4 @@
-"""Summary of an unread sidecar in the manifest: totals, and bounds by row group.
+"""Summary of a sidecar in the checkpoint's manifest: totals, and bounds of each row group's statistics.
 
 It is a tag in the sidecar's `tags` (Delta protocol, "Sidecar File Information"), which other readers ignore. It is used
 only for the file with the path and size that it states.
@@ -15,10 +15,10 @@ SUMMARY: Final = "deltaic.summary"
 
 
 class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
-    """Summary of a sidecar that contains only adds, or no adds."""
+    """Summary of a sidecar that contains only `add` actions, or none."""
 
     path: str
-    """Path of the sidecar, as in the manifest."""
+    """Path of the sidecar, as written in the manifest."""
     size_in_bytes: int
     footer_bytes: int
     """Bytes to read from the end of the file for the footer."""
@@ -27,7 +27,7 @@ class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """Total bytes of the added files."""
     num_deletion_vectors: int
     row_groups: tuple[msgspec.Raw, ...]
-    """For each row group with adds, from the first on, statistics that hold for all rows of all its files.
+    """For each row group with `add` actions, from the first on, statistics that are valid for all its files.
 
     The format is that of a file's statistics (Delta protocol, "Per-file Statistics"), with partition columns among the
     others, and without null counts other than 0. Missing statistics are unknown.
@@ -35,12 +35,12 @@ class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
     @cached_property
     def statistics(self) -> pa.StringArray:
-        """Statistics of the row groups."""
+        """Statistics of the row groups as JSON strings."""
         return pa.array([bytes(raw).decode() for raw in self.row_groups], pa.string())
 
     @property
     def nbytes(self) -> int:
-        """Estimated bytes in memory: each row group's statistics twice."""
+        """Estimated bytes in memory: twice the statistics of all row groups."""
         return 2 * sum(len(bytes(raw)) for raw in self.row_groups)
 
 

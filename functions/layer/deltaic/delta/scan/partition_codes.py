@@ -1,4 +1,4 @@
-"""Partition values as codes: each distinct combination once, and a code for each row.
+"""Dictionary-encode partition values: each distinct combination once, and its index for each row.
 
 A table has few partitions and many files. A row needs four bytes instead of a map of strings, and a filter evaluates
 each combination once instead of once per file.
@@ -13,7 +13,7 @@ from deltaic.delta.scan.add_rows import as_texts
 
 
 class PartitionCodes(msgspec.Struct, frozen=True):
-    """Partition values of consecutive rows."""
+    """Dictionary-encoded partition values of consecutive rows of a checkpoint."""
 
     codes: pa.Int32Array
     """Index in `distinct` for each row; null for rows that are not adds."""
@@ -21,28 +21,28 @@ class PartitionCodes(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes in memory of codes and distinct values."""
         return int(self.codes.nbytes + self.distinct.nbytes)
 
     @property
     def num_adds(self) -> int:
-        """Number of adds."""
+        """Number of rows that are `add` actions."""
         return len(self.codes) - self.codes.null_count
 
     def select_rows(self, file_filter: FileFilter) -> pa.BooleanArray:
-        """Return a mask of the adds that the filter keeps by partition values."""
+        """Return a mask of the `add` rows whose partition values pass the filter."""
         verdict = file_filter.by_partition(self.distinct)
         return pc.coalesce(pc.take(verdict, self.codes), False)
 
     def values(self, rows: pa.BooleanArray) -> pa.MapArray:
-        """Return the partition values of these rows."""
+        """Return the partition values of the rows that the mask selects."""
         return pc.take(self.distinct, pc.filter(self.codes, rows))
 
 
 def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCodes | None:
-    """Encode partition values of `alive` rows; None if keys are missing or reordered.
+    """Encode partition values of `alive` rows; None if rows lack keys or have them in another order.
 
-    Their text can be dictionary-encoded.
+    Keys and values can be dictionary-encoded strings.
     """
     present = pc.filter(values, alive)
     rows = len(present)
@@ -73,7 +73,7 @@ def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCod
 
 
 def _encode_single_key(keys: pa.Array, items: pa.Array, alive: pa.BooleanArray) -> PartitionCodes:
-    """Return the codes of a single partition column, with only the values that occur."""
+    """Encode a table's only partition column, with only the values that occur."""
     encoded = pc.dictionary_encode(items)
     used = pc.dictionary_encode(encoded.indices, null_encoding="encode")
     values = pc.cast(pc.take(encoded.dictionary, used.dictionary), pa.string())

@@ -1,12 +1,12 @@
 """Cache of checkpoint row groups between requests.
 
-    rows             decoded rows, admitted at the second scan
+    rows             decoded rows, cached from the second scan on
     cursors          unfinished scans, which the next page continues
     partition codes  small, filters read them first
-    chosen rows      the few rows that a filter kept, small
+    chosen rows      the few rows that a filter keeps, small
 
 All share one memory limit, and the least recently used are evicted first. Rows are by far the largest. A row group's
-rows are admitted only if it is scanned again while its first scan is remembered, and the cache remembers only as many
+rows are cached only if it is scanned again while its first scan is remembered, and the cache remembers only as many
 scans as their rows would fit. So a single scan evicts nothing. A table that does not fit is not cached in part: a full
 scan would evict its own beginning.
 """
@@ -30,37 +30,37 @@ class RowGroupCache:
     def __init__(self, max_bytes: int) -> None:
         self._budget = MemoryBudget(max_bytes)
         self._readings = MemoryBudget(max_bytes)
-        """Row groups that were scanned once, with the estimated size of their rows."""
+        """Row groups that were scanned once, with the estimated bytes of their decoded rows."""
 
     def part(self, table: str, part: str) -> "PartCache":
-        """Return the cache of one part; part identities are unique within a table only."""
+        """Return the cache for one part of a table's checkpoint; part identities are unique within a table only."""
         return PartCache(self._budget, self._readings, (table, part))
 
 
 class PartCache:
-    """Cache of one part, by row group number."""
+    """Cache for one part of a checkpoint, by row group number."""
 
     def __init__(self, budget: MemoryBudget, readings: MemoryBudget, part: tuple[str, str]) -> None:
         self.is_enabled = budget.max_bytes > 0
-        """Whether the cache keeps anything; if not, callers need not prepare values for it."""
+        """Whether values are cached at all; if not, callers need not prepare values for the cache."""
         self.rows: Lru[int, tuple[RowBatch, ...]] = Lru(budget, ("rows", part))
         """All rows of a row group, in order."""
         self.partition_codes: Lru[int, Sequence[PartitionCodes]] = Lru(budget, ("partition codes", part))
-        """Partition values of all rows, in runs of rows."""
+        """Partition values of all rows of a row group, in runs of consecutive rows."""
         self.chosen: Lru[tuple[Hashable, int], tuple[FileBatch, ...]] = Lru(budget, ("chosen", part))
-        """All rows that a filter (by its identity) kept in a row group, possibly none."""
+        """(filter identity, row group) -> all rows that the filter keeps, possibly none."""
         self._cursors: Lru[int, RowGroupCursor] = Lru(budget, ("cursors", part))
         self._read_once: Lru[int, bool] = Lru(readings, part)
 
     def admits(self, number: int, fetched_bytes: int) -> bool:
-        """Return whether to cache a row group's rows, and remember this scan."""
+        """Return whether to cache a row group's rows, because it was scanned before; else remember this scan."""
         if self._read_once.pop(number):
             return True
         self._read_once.put(number, True, fetched_bytes * _DECODED)  # noqa: FBT003 -- a cached value, not a flag
         return False
 
     def pop_cursor(self, number: int, row: int) -> RowGroupCursor | None:
-        """Remove and return a scan that can continue at a row, or None."""
+        """Remove and return an unfinished scan that can continue at this row; None without one."""
         cursor = self._cursors.pop(number)
         if cursor is not None and not cursor.can_resume_at(row):
             self._cursors.put(number, cursor, cursor.nbytes)
@@ -69,7 +69,7 @@ class PartCache:
 
     @contextmanager
     def keep_unfinished(self, number: int, cursor: RowGroupCursor) -> Iterator[None]:
-        """Cache a cursor after the block if its row group is not finished."""
+        """Cache a cursor when the `with` block ends, if its row group is not finished."""
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""Rows of a checkpoint's row group, and unfinished scans of one."""
+"""Decoded rows of a checkpoint's row group, and unfinished scans of a row group."""
 
 from collections.abc import Iterator
 
@@ -11,18 +11,18 @@ from deltaic.delta.log_files import reading
 
 
 class RowBatch(msgspec.Struct, frozen=True):
-    """Consecutive rows of a row group, including rows that are not adds."""
+    """Consecutive rows of a row group, including rows that are not `add` actions."""
 
     row_group: int
     start: int
     files: pa.RecordBatch
     """One row in FILE_SCHEMA for each row of the row group."""
     mask: pa.BooleanArray | None
-    """Adds that partition values and typed statistics keep; None for all rows."""
+    """`add` rows that the filter keeps by partition values and typed statistics; None for all rows."""
     parsed: pa.StructArray | None
-    """`stats_parsed`, if some adds have no JSON statistics."""
+    """`stats_parsed`, if some `add` actions have no JSON statistics."""
     is_final: bool = False
-    """Whether the filter has finished with the masked rows."""
+    """Whether JSON statistics cannot drop more of the masked rows."""
 
     @property
     def end(self) -> int:
@@ -31,7 +31,7 @@ class RowBatch(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, by allocated buffers."""
+        """Bytes in memory of the Arrow buffers."""
         return int(self.files.get_total_buffer_size())
 
     def select_rows(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "RowBatch | None":
@@ -44,7 +44,7 @@ class RowBatch(msgspec.Struct, frozen=True):
         return replace(self, mask=selected, is_final=is_final) if selected.true_count else None
 
     def from_row(self, first: int) -> "RowBatch":
-        """Return the rows from row `first` of the row group on."""
+        """Return the rows of this batch that are at or after row `first` of the row group."""
         skip = first - self.start
         if skip <= 0:
             return self
@@ -54,12 +54,12 @@ class RowBatch(msgspec.Struct, frozen=True):
 
 
 class RowGroupCursor(msgspec.Struct):
-    """Unfinished scan of a row group; only one reader can continue it."""
+    """Scan of a row group that can be continued, by one reader at a time."""
 
     path: str
     batches: Iterator[pa.RecordBatch]
     fetched_bytes: int
-    """Bytes of the column chunks in memory."""
+    """Number of bytes of column chunks in memory."""
     collects: bool
     """Whether `rows` contains all decoded rows, and not only the last batch."""
     rows: list[RowBatch] = msgspec.field(default_factory=list)
@@ -89,5 +89,5 @@ class RowGroupCursor(msgspec.Struct):
         return batch
 
     def add_rows(self, rows: RowBatch) -> None:
-        """Add the rows that were just decoded."""
+        """Append the rows that were just decoded."""
         self.rows = [*self.rows, rows] if self.collects else [rows]

@@ -26,14 +26,14 @@ class _PartitionMaps(msgspec.Struct, frozen=True):
 
     maps: pa.MapArray
     adds: pa.BooleanArray
-    """Mask of the rows that are adds."""
+    """Mask of the rows that are `add` actions."""
 
     @property
     def num_adds(self) -> int:
         return int(self.adds.true_count)
 
     def select_rows(self, file_filter: FileFilter) -> pa.BooleanArray:
-        """Return a mask of the adds that the filter keeps by partition values."""
+        """Return a mask of the `add` rows whose partition values pass the filter."""
         return _refine(self.adds, file_filter.by_partition(self.values(self.adds)))
 
     def values(self, rows: pa.BooleanArray) -> pa.MapArray:
@@ -44,18 +44,18 @@ _Partitions = PartitionCodes | _PartitionMaps
 
 
 class RowChoice(NamedTuple):
-    """Rows of a row group that a filter keeps by the cheap columns."""
+    """Rows of a row group that a filter keeps by partition values and typed statistics."""
 
     rows: pa.BooleanArray
-    """Mask of all rows of the row group; false for rows that are not adds."""
+    """Mask of the row group's rows; false for dropped rows and for rows that are not `add` actions."""
     is_final: bool
     """Whether JSON statistics cannot drop more of these rows."""
     adds: int
-    """Number of apparent adds in the row group."""
+    """Number of rows in the row group that appear to be `add` actions."""
 
 
 class Selection:
-    """Selection of rows that a filter keeps, by partition values and then by typed statistics."""
+    """Select rows that a filter keeps, by partition values and then by typed statistics."""
 
     def __init__(self, part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache) -> None:
         self._part = part
@@ -69,7 +69,7 @@ class Selection:
         self._partition_columns = _SmallColumns(part, groups, partition_leaves, coded=cache.is_enabled)
         self._typed_columns = _SmallColumns(part, groups, typed_leaves) if typed_leaves else None
         self.leaves = [*partition_leaves, *typed_leaves]
-        """Columns that the selection reads."""
+        """Indexes of the leaf columns that the selection reads."""
 
     def use_prefetched(self, blocks: Blocks) -> None:
         """Use these blocks instead of fetching the columns."""
@@ -78,7 +78,7 @@ class Selection:
             self._typed_columns.prefetched = blocks
 
     def select(self, group: int) -> RowChoice:
-        """Return the rows of a row group that the filter keeps."""
+        """Return which rows of a row group the filter keeps."""
         if self._typed_columns is not None and not self._file_filter.needs_partition_values:
             return self._by_typed_statistics(group, self._typed_columns, None)
         partitions = self._read_partitions(group)
@@ -91,7 +91,7 @@ class Selection:
     def _by_typed_statistics(
         self, group: int, columns: "_SmallColumns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
     ) -> RowChoice:
-        """Filter the rows that partition values kept; `partitions` can be None if not needed."""
+        """Filter the rows that passed by partition values; `partitions` can be None if not needed."""
         masks: list[pa.BooleanArray] = []
         is_final, adds = True, 0
         for at, batch in enumerate(columns.batches(group)):
@@ -112,7 +112,7 @@ class Selection:
         return RowChoice(pa.concat_arrays(masks) if masks else pa.array([], pa.bool_()), is_final, adds)
 
     def _read_partitions(self, group: int) -> Sequence[_Partitions]:
-        """Return the partition values of a row group, in runs of rows; codes are cached."""
+        """Return the partition values of a row group, in runs of consecutive rows; PartitionCodes are cached."""
         if (cached_codes := self._cache.partition_codes.get(group)) is not None:
             return cached_codes
         runs: list[_Partitions] = []
@@ -129,7 +129,7 @@ class Selection:
 
 
 class _SmallColumns:
-    """Small columns of row groups, read in ascending order; `coded` as for Cursor."""
+    """Reader of small columns of row groups in ascending order; `coded` is as in Cursor."""
 
     def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:
         self._part = part
@@ -167,5 +167,5 @@ def _find_typed_leaves(part: ParquetPart, file_filter: FileFilter) -> list[int]:
 
 
 def _refine(mask: pa.BooleanArray, verdict: pa.BooleanArray) -> pa.BooleanArray:
-    """Combine a mask with a verdict about its true rows."""
+    """Return a mask with its true values replaced by `verdict`, which has one value for each of them."""
     return mask if verdict.true_count == len(verdict) else pc.replace_with_mask(mask, mask, verdict)

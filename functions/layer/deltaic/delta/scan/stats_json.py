@@ -1,8 +1,8 @@
 """Convert typed statistics to JSON as Spark writes it.
 
-Delta protocol, "Per-file Statistics". Column names stay physical. Dates and timestamps are ISO text (timestamps cut to
-milliseconds, with `Z` unless they have no time zone), decimals are numbers with all digits, NaN and infinities are
-strings; null fields are omitted.
+Delta protocol, "Per-file Statistics". Column names stay physical. Dates and timestamps are ISO strings (timestamps
+truncated to milliseconds, with `Z` unless they have no time zone), decimals are numbers with all digits, NaN and
+infinities are strings; null fields are omitted.
 """
 
 import json
@@ -18,7 +18,7 @@ _PLAIN_BELOW: Final = 1e7
 
 
 def json_statistics(stats: pa.StructArray) -> pa.StringArray:
-    """Return one JSON string per row, in microseconds each; null if the struct is null."""
+    """Return one JSON string per row, which takes microseconds each; null if the struct is null."""
     render = _renderer(stats.type)
     if render is None:
         return pa.array([None] * len(stats), pa.string())
@@ -28,7 +28,7 @@ def json_statistics(stats: pa.StructArray) -> pa.StringArray:
 
 
 _Renderer = Callable[[Any], list[str | None]]
-"""Takes an array of the type that it was created for."""
+"""Renders the values of an array as JSON; the array must have the type for which the function was created."""
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
@@ -92,7 +92,7 @@ def _format_floats(column: pa.Array) -> list[str | None]:
 
 
 def _format_java_number(text: str) -> str:
-    """Format shortest digits as Java's Double.toString does, which Spark's JSON uses."""
+    """Format a number's shortest digits as Java's Double.toString does, which Spark's JSON uses."""
     value = float(text)
     if value != value:  # noqa: PLR0124 -- NaN is the number that differs from itself
         return '"NaN"'
