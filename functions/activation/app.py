@@ -1,4 +1,4 @@
-"""GET and POST /activate/{secret}: the page of an invitation link, which creates a profile once."""
+"""GET and POST /activate/{secret}: the page of an invitation link, where a recipient creates a profile once."""
 
 from deltaic.http.activation_endpoint import activate
 from deltaic.http.edge import public

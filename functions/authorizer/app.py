@@ -1,7 +1,7 @@
-"""Authenticate a bearer token: the only function that reads the token table.
+"""API Gateway authorizer: checks bearer tokens, as the only function that reads the token table.
 
-The answer allows every route of the stage, because API Gateway caches it for a token across routes. The endpoints
-check the recipient's grants.
+The returned policy allows every route of the stage, because API Gateway caches it by token for all routes. The
+endpoints check the recipient's grants.
 """
 
 from typing import Any
@@ -11,16 +11,16 @@ from deltaic.sign_in.bearer import authenticate
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes a context
-    """Answer with a policy and `{recipientId, tokenId, recipient}`.
+    """Return an IAM policy, and `{recipientId, tokenId, recipient}` as context for the endpoints.
 
-    Raises `Unauthorized`, which API Gateway answers with 401.
+    Raises an exception with the message `Unauthorized` for an invalid token; API Gateway then responds with 401.
     """
     scheme, _, secret = event["authorizationToken"].partition(" ")
     try:
         # RFC 6750, section 2.1: `Bearer <token>`.
         token = authenticate(secret.strip() if scheme.lower() == "bearer" else "")
     except Unauthenticated:
-        # API Gateway answers 401 only for this exact message.
+        # API Gateway responds with 401 only for this exact message.
         raise Exception("Unauthorized") from None  # noqa: TRY002 -- the message is the interface
     # arn:aws:execute-api:eu-west-1:123456789012:api/stage/GET/shares
     stage = "/".join(event["methodArn"].split("/")[:2])

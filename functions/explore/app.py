@@ -1,4 +1,4 @@
-"""GET /explore and /explore/{file}: a page that reads shared tables in the browser, and its modules."""
+"""GET /explore and /explore/{file}: a page that reads shared tables in the browser, and its scripts and styles."""
 
 from hashlib import sha256
 from http import HTTPStatus
@@ -36,11 +36,11 @@ HEADERS = {
 
 
 def explore(request: PublicRequest) -> Response:
-    """Return a file of the page; raises NotFound for any other name."""
+    """Return a file of the explore page; raises NotFound for other file names."""
     name = request.names.get("file", PAGE)
     content = FILES.get(name)
     if content is None:
-        raise NotFound("The page has no such file. Open the page at /explore.")
+        raise NotFound("The explore page has no file with this name. Open the page at /explore.")
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**HEADERS, "etag": tag, "content-type": TYPES[Path(name).suffix]}
     if tag in request.headers.get("if-none-match", ""):

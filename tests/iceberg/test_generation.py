@@ -162,9 +162,9 @@ def test_index_lists_only_the_latest_versions_and_their_files(table: ListedTable
 def test_versions_must_be_added_in_order(table: ListedTable) -> None:
     table.commit(remove(1))
     index = first_index(table.context, table.version(1))
-    with pytest.raises(InvalidParameter, match="version 1 is not later than 1"):
+    with pytest.raises(InvalidParameter, match="version 1 is not later than the newest listed version 1"):
         newer_index(table.context, table.version(1), index)
-    with pytest.raises(InvalidParameter, match="version 1 is not before 1"):
+    with pytest.raises(InvalidParameter, match="version 1 is not before the earliest listed version 1"):
         with_earlier(table.context, table.version(1), index)
 
 

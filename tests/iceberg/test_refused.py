@@ -45,7 +45,7 @@ def changed_column(before: str, after: str) -> dict[str, object]:
         (
             [column("a.b", "long"), column("a", {"type": "struct", "fields": [column("b", "long")]})],
             {},
-            "two of its columns have the same name if a dot separates levels",
+            "two of its columns have the same full name, in which dots separate levels",
         ),
         ([changed_column("integer", "double")], {}, "column 'x' was changed from integer to double"),
         ([changed_column("decimal(5,2)", "decimal(9,4)")], {}, "column 'x' was changed from decimal(5,2)"),
@@ -132,7 +132,7 @@ def test_files_of_later_versions_are_checked(tmp_path: Path) -> None:
 def test_column_in_other_case_is_refused(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table", data_file=footer(pa.schema([pa.field("X", pa.int64())])))
     table.commit(add(1))
-    assert_refused(table, UnsupportedOperation, "column 'X' is 'x' in the table")
+    assert_refused(table, UnsupportedOperation, "column 'X' is 'x' in the table's schema")
 
 
 def test_rows_are_counted_from_footers_without_statistics(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""POST .../temporary-{kind}-credentials: credentials that read the folder of a volume, a skill or a model's version."""
+"""POST .../temporary-{kind}-credentials: credentials that read the folder of a volume, a skill or a model version."""
 
 from deltaic.http.credentials_endpoint import create_asset_credentials
 from deltaic.http.edge import buffered

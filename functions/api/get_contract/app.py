@@ -1,4 +1,4 @@
-"""GET /openapi.json: the endpoints, their parameters and their answers, as an OpenAPI document."""
+"""GET /openapi.json: the endpoints, their parameters and their responses, as an OpenAPI document."""
 
 from pathlib import Path
 

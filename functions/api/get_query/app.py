@@ -1,4 +1,4 @@
-"""POST .../tables/{table}/queries/{queryId}: the result of a submitted query, with signed URLs."""
+"""POST .../tables/{table}/queries/{queryId}: the result of an asynchronous query, with signed URLs."""
 
 from deltaic.http.edge import streamed
 from deltaic.http.table_endpoints import get_query

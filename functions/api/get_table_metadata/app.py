@@ -1,4 +1,4 @@
-"""GET .../tables/{table}/metadata: the protocol and metaData lines."""
+"""GET .../tables/{table}/metadata: the protocol and metaData lines of a table."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.table_endpoints import get_table_metadata

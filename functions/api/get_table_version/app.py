@@ -1,4 +1,4 @@
-"""GET .../tables/{table}/version and the deprecated HEAD .../tables/{table}: the version as a header."""
+"""GET .../tables/{table}/version and the deprecated HEAD .../tables/{table}: the table's version in a header."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.table_endpoints import get_table_version

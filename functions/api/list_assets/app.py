@@ -1,4 +1,4 @@
-"""GET .../all-volumes, .../volumes, .../volumes/{volume}, those of skills and models, and a model's versions."""
+"""GET .../all-volumes, .../volumes, .../volumes/{volume}; also of skills, models and model versions."""
 
 from deltaic.http.asset_endpoints import list_assets
 from deltaic.http.edge import buffered

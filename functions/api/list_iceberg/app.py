@@ -1,4 +1,4 @@
-"""Iceberg's REST catalog except for single tables: lists shares, schemas and tables, and refuses writes."""
+"""Iceberg's REST catalog except for single tables: lists shares, schemas and tables, and rejects writes."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.iceberg_endpoints import iceberg_error, list_iceberg

@@ -1,4 +1,4 @@
-"""GET .../tables/{table} of Iceberg's REST catalog, and .../credentials: a table, and access to its files."""
+"""GET .../tables/{table} of Iceberg's REST catalog, and .../credentials: a table's metadata and file access."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.iceberg_endpoints import iceberg_error

@@ -1,4 +1,4 @@
-"""POST .../tables/{table}/sign of Iceberg's REST catalog: the headers with which a client reads a file."""
+"""POST .../tables/{table}/sign of Iceberg's REST catalog: signed headers for a client's S3 request."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.iceberg_endpoints import iceberg_error

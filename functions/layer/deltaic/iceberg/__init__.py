@@ -1,16 +1,16 @@
-"""Iceberg metadata for versions of a Delta table, whose data files stay where they are.
+"""Generate Iceberg metadata for versions of a Delta table, without copying its data files.
 
-Example: version 12 of `orders`, partitioned by `day`, when version 11 already has metadata.
+Example: modules that add version 12 of `orders`, partitioned by `day`, after version 11.
 
     table_version     the input: metadata and live files of version 12, and the context that reads and writes
-    table_schema      columns with field ids, partitions, name mapping; refuses tables that Iceberg clients misread
-    live_files        each live file with its digest, among them two files that version 11 did not have
-    column_bounds     their statistics as Iceberg bounds; `data_footers` counts rows that the log does not record
+    table_schema      columns with field ids, partitions, name mapping; rejects tables that Iceberg clients misread
+    live_files        each live file with its digest; two of the files are new in version 12
+    column_bounds     statistics of the two files as Iceberg bounds; `data_footers` counts rows without statistics
     manifests         a new manifest (`avro`) of the two files; `puffin` writes their deletion vectors
     generation        a manifest list: the manifests of version 11 whose files are all live, and the new manifest
-    file_index        manifests, versions and files: version 13 starts from it, and signing finds files in it
-    table_document    Iceberg's metadata.json with the versions that the index lists
+    file_index        index of manifests, versions and files, for adding version 13 and for signing file URLs
+    table_document    Iceberg's metadata.json with the versions in the index
 
-A manifest has a thousand files and is named by its content. So a commit writes only a few manifests, and reuses the
-others. This package does not know AWS or recipients: the context does.
+A manifest lists up to a thousand files, and its name is a hash of its content. So a new version writes only a few
+manifests, and reuses the others. This package does not depend on AWS or recipients: `MetadataContext` does.
 """

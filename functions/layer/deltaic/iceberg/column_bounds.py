@@ -1,7 +1,7 @@
-"""Delta's statistics of files as the metrics of Iceberg's manifests: null counts, lower and upper bounds.
+"""Convert Delta file statistics to metrics of Iceberg manifests: null counts, lower and upper bounds.
 
-Bounds are parsed like those of pruning, then adapted to Iceberg's readers. These distinguish -0.0 from 0.0, and do not
-know that a bound can be truncated. Bounds are no exact minimum and maximum: a property that
+Bounds are parsed as for pruning, then adapted to Iceberg readers, which distinguish -0.0 from 0.0 and assume that
+bounds are not truncated. Bounds are not an exact minimum and maximum: a property that
 `deltaic.iceberg.table_document` sets tells this to readers.
 """
 
@@ -20,13 +20,13 @@ from deltaic.pruning.stats_bounds import from_json, in_type, least_above_prefix
 from deltaic.pruning.values import ColumnType
 
 _MAX_CHARACTERS: Final = 16
-"""Length of string bounds, in characters: the same as in Iceberg's writers."""
+"""Maximum length of string bounds, in characters: the default of Iceberg's writers."""
 _MILLISECOND: Final = 1_000
 _DECIMAL_WIDTH: Final = 16
 
 
 class FileMetrics:
-    """Encoder of file statistics, for the columns of one schema."""
+    """Encoder of file statistics as Iceberg metrics, for the columns of one schema."""
 
     def __init__(self, metadata: TableMetadata, schema: IcebergSchema) -> None:
         ids = schema.leaf_ids
@@ -35,7 +35,7 @@ class FileMetrics:
         self._columns = [(column, avro.integer(ids[column.path])) for column in columns]
 
     def encode(self, texts: pa.StringArray) -> tuple[list[int | None], list[bytes]]:
-        """Return the row count of each file, None without statistics, and its encoded maps of counts and bounds."""
+        """Return each file's row count, None without statistics, and its encoded maps of null counts and bounds."""
         rows, values = self._statistics.values(texts)
         nulls, lower, upper = [], [], []
         for column, key in self._columns:
@@ -48,7 +48,6 @@ class FileMetrics:
 
 
 def _encode_maps(columns: Sequence[Sequence[bytes]], files: int) -> list[bytes]:
-    """Return an optional map for each file, from the encoded entries of the columns."""
     if not columns:
         return [avro.NULL] * files
     full = avro.PRESENT + avro.integer(len(columns))
@@ -102,7 +101,7 @@ def _to_iceberg(type_: ColumnType, bounds: pa.Array, upper: bool) -> pa.Array:
 
 
 def _encode_numbers(key: bytes, bounds: pa.Array) -> list[bytes]:
-    """Return entries of numbers whose Arrow buffer has Iceberg's format: little-endian."""
+    """Return encoded map entries of numbers whose Arrow buffer already has Iceberg's format (little-endian)."""
     width = bounds.type.bit_width // 8
     buffer = bounds.buffers()[1]
     if buffer is None:

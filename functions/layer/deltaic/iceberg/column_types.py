@@ -1,7 +1,7 @@
 """Convert Delta types to Iceberg types, and values to the encodings of Iceberg metadata.
 
 Iceberg specification, "Schemas and Data Types", "Appendix A: Avro" and "Appendix D: Single-value serialization". A
-value is an int (also dates in days, timestamps in microseconds, decimals without their point), float, str or bytes.
+value is an int (also dates in days, timestamps in microseconds, unscaled decimals), float, str or bytes.
 """
 
 import struct
@@ -41,7 +41,7 @@ _PACKED: Final = {
 
 
 def iceberg_type(name: str) -> str | None:
-    """Return Iceberg's name of a primitive Delta type, or None if Iceberg has no such type."""
+    """Return the Iceberg type for a primitive Delta type, or None if Iceberg has no equivalent."""
     type_ = column_type(name)
     if type_.name == "decimal":
         return f"decimal({type_.precision}, {type_.scale})"
@@ -49,7 +49,7 @@ def iceberg_type(name: str) -> str | None:
 
 
 def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return the function that encodes values of a type as bounds."""
+    """Return the function that encodes values of a type as Iceberg single values, which bounds are."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
         return unscaled
@@ -60,7 +60,7 @@ def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
 
 
 def avro_type(type_: ColumnType, field_id: int) -> Any:
-    """Return the Avro type of partition values."""
+    """Return the Avro schema for partition values of a column type."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
         return {
@@ -79,7 +79,7 @@ def avro_type(type_: ColumnType, field_id: int) -> Any:
 
 
 def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return the function that encodes partition values in Avro."""
+    """Return the function that encodes partition values of a column type in Avro."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
         size = _fixed_size(type_.precision)
@@ -91,9 +91,9 @@ def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
 
 
 def partition_value(text: str | None, type_: ColumnType) -> Value | None:
-    """Parse a partition value of the log; the empty string is null.
+    """Parse a partition value from the Delta log; None and the empty string are null.
 
-    A time without a zone is in UTC (Delta protocol, "Partition Value Serialization"). Raises ValueError with the type.
+    Times without a zone are in UTC (Delta protocol, "Partition Value Serialization"). Raises ValueError(type name).
     """
     if not text:
         return None
@@ -125,7 +125,7 @@ def _unscaled_integer(value: Decimal | None, type_: ColumnType) -> int | None:
 
 
 def unscaled(value: int) -> bytes:
-    """Encode a number in the fewest bytes of two's complement, big-endian."""
+    """Encode an unscaled decimal in the fewest bytes of two's complement, big-endian."""
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 
 

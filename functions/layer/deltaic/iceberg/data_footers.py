@@ -1,7 +1,7 @@
-"""Read footers of data files: count rows that the log does not record, and check columns.
+"""Read footers of Parquet data files: count rows that the log does not record, and check columns.
 
-Clients prefer field ids in a Parquet file to the name mapping. So they read a file with another writer's ids as nulls,
-without an error. Some clients also do not find a column whose name differs in case.
+Clients prefer field ids in a Parquet file to the name mapping. So if another writer's ids are in a file, they read
+nulls without an error. Some clients also do not find a column whose name in the file differs in case.
 """
 
 import re
@@ -18,13 +18,13 @@ from deltaic.errors import TableUnreadable
 from deltaic.iceberg.refusals import misread, misread_column
 
 MOST_COUNTED: Final = 1_000
-"""Maximum number of files of a version whose rows are counted from footers."""
+"""Maximum number of files in a version whose rows are counted by reading their footers."""
 _MAX_SAMPLE: Final = 32
-"""Maximum number of files of a version whose columns are checked: above it, a sample of each writer's file names."""
+"""Maximum number of files whose columns are checked: of more files, a sample of all file name patterns."""
 _THREADS: Final = 16
 _TAIL: Final = 64 << 10
 _SUFFIX: Final = 8
-"""Size of the footer's length and the magic bytes after it, in bytes."""
+"""Size of the last two parts of a Parquet file, in bytes: the footer's length and the magic bytes."""
 _NUMBERS: Final = re.compile(r"[0-9a-fA-F]{2,}|[0-9]+")
 _FIELD_ID: Final = b"PARQUET:field_id"
 _REMEDY: Final = "ask its provider to rewrite it"
@@ -34,7 +34,7 @@ class DataFile(NamedTuple):
     """Path and size of a data file, from the log."""
 
     path: str
-    """Unchanged from the log, where it may be percent-encoded."""
+    """Path as in the log, where it may be percent-encoded."""
     size: int
 
 
@@ -47,7 +47,7 @@ def check_countable(files: int) -> None:
 
 
 def count_rows(store: TableStore, files: Sequence[DataFile]) -> list[int]:
-    """Return the row count of each file."""
+    """Return the row count of each file, from its footer."""
     return [int(reader.metadata.num_rows) for reader in _footers(store, files)]
 
 
@@ -106,7 +106,9 @@ def _check_fields(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], p
         if mapped_field is None:
             schema_name = names_by_lowercase.get(field.name.lower())
             if schema_name is not None and schema_name not in present:
-                raise misread_column(path, f"is '{schema_name}' in the table, and some clients match case", _REMEDY)
+                raise misread_column(
+                    path, f"is '{schema_name}' in the table's schema, and some clients are case-sensitive", _REMEDY
+                )
             continue
         file_id = (field.metadata or {}).get(_FIELD_ID)
         if file_id is not None and int(file_id) != mapped_field["field-id"]:
@@ -125,7 +127,7 @@ def _check_below(kind: Any, mapping: Sequence[Mapping[str, Any]], path: tuple[st
 
 
 def _check_parts(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> None:
-    """Check elements, keys and values, which clients find by position and not by name."""
+    """Check array elements, or map keys and values, which clients match by position instead of by name."""
     for field, mapped_field in zip(fields, mapping, strict=True):
         renamed = field.with_name(mapped_field["names"][0])
         _check_fields([renamed], [mapped_field], path)

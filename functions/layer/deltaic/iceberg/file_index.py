@@ -1,4 +1,4 @@
-"""Index of a table's generated Iceberg metadata, for generating the next version and for signing file URLs."""
+"""Index of a table's generated Iceberg metadata, for adding the next version and for signing file URLs."""
 
 import struct
 from functools import cached_property
@@ -9,48 +9,48 @@ import msgspec
 from deltaic.iceberg.manifests import DIGEST, ListedManifest, digest
 
 _FORMAT: Final = "3"
-"""Format number: increase it if the metadata generated for a version changes."""
+"""Format number of indexes: increase it if this code generates different metadata for a version."""
 _REMOVED: Final = struct.Struct(f"<{DIGEST}sQ")
 MOST_SNAPSHOTS: Final = 30
 """Maximum number of versions that one metadata document lists."""
 
 
 class ListedSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """A version with a manifest list."""
+    """A version of the table for which a manifest list exists."""
 
     version: int
     timestamp: int
     manifest_list: str
-    """Object key."""
+    """Object key of the manifest list, relative to the location."""
     schema_id: int
     spec_id: int
     format_version: int
-    """3 with deletion vectors, else 2."""
+    """Iceberg format version: 3 with deletion vectors, else 2."""
     files: int
     rows: int
     """Rows of all data files, including deleted ones."""
     deleted: int
-    """Rows that deletion vectors delete."""
+    """Number of rows that deletion vectors delete."""
 
 
 class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The manifests of the newest version, the listed versions, and the files of all of them."""
+    """Listed versions of a table, the manifests of the newest one, and digests of the files of all of them."""
 
     snapshots: tuple[ListedSnapshot, ...]
-    """Ascending."""
+    """Listed versions, in ascending order."""
     manifests: tuple[ListedManifest, ...]
     """Manifests of the newest version: first data files, then deletion vectors."""
     schemas: dict[int, dict[str, Any]]
     specs: dict[int, dict[str, Any]]
     name_mapping: list[dict[str, Any]]
-    """Name mapping for all listed versions."""
+    """Iceberg name mapping for the files of all listed versions."""
     packed_removed: bytes = b""
-    """Encoded files that the newest version no longer has, each with the last listed version that has it."""
+    """Encoded digests of files that the newest version no longer contains, with the last version that does."""
     generator: str = _FORMAT
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode an index; raises ValueError for other bytes, and for an index of another format number."""
+        """Decode an index; raises ValueError if the bytes are not an index, or have another format number."""
         try:
             index = msgspec.msgpack.decode(data, type=cls)
         except msgspec.MsgspecError as error:
@@ -74,9 +74,9 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return tuple(snapshot.version for snapshot in self.snapshots)
 
     def lists_file(self, location: str, uri: str, since: int | None = None) -> bool:
-        """Return whether a listed version from `since` on has the data file of this URI; None checks only the newest.
+        """Return whether a listed version from `since` on contains a data file; None checks only the newest version.
 
-        Files of deletion vectors are not listed: clients read Puffin files below the location instead.
+        False for Delta's files of deletion vectors: clients read Puffin files in the location instead.
         """
         file_digest = digest(location, uri)
         return file_digest in self.live or (since is not None and self.removed.get(file_digest, -1) >= since)
@@ -88,15 +88,15 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def removed(self) -> dict[bytes, int]:
-        """Digests of older versions' removed data files, each with the last version that has it."""
+        """Digests of data files that only older versions contain, each with the last version that does."""
         return dict(_REMOVED.iter_unpack(self.packed_removed))
 
 
 def split(digests: bytes) -> list[bytes]:
-    """Split concatenated digests."""
+    """Split concatenated digests into a list."""
     return [digests[start : start + DIGEST] for start in range(0, len(digests), DIGEST)]
 
 
 def pack_removed(removed: dict[bytes, int]) -> bytes:
-    """Encode removed files for `FileIndex.packed_removed`."""
+    """Encode digests and last versions of removed files for `FileIndex.packed_removed`."""
     return b"".join(_REMOVED.pack(*entry) for entry in sorted(removed.items()))

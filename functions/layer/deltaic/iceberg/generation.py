@@ -1,4 +1,4 @@
-"""Generate the Iceberg metadata of a version, reusing manifests of other versions.
+"""Generate the Iceberg metadata of a table version, reusing manifests of other versions.
 
 live files ──> digests ──> manifests whose files are all live: reused
                    └─────> remaining files (new, from small manifests, or from manifests with removed files):
@@ -23,11 +23,10 @@ from deltaic.iceberg.table_version import MetadataContext, TableVersion
 FILES_A_MANIFEST: Final = 1_000
 _SMALL_MANIFEST: Final = FILES_A_MANIFEST // 2
 _SMALL_VECTOR_MANIFEST: Final = FILES_A_MANIFEST // 10
-"""Smaller than for data files, because moving vectors to another manifest reads them again."""
+"""Smaller than for data files, because moving deletion vectors to another manifest requires reading them again."""
 
 _T = TypeVar("_T")
 _Field = dict[str, Any]
-"""A field of a name mapping."""
 
 
 def first_index(context: MetadataContext, version: TableVersion, baseline: frozenset[bytes] | None = None) -> FileIndex:
@@ -42,17 +41,19 @@ def first_index(context: MetadataContext, version: TableVersion, baseline: froze
 
 
 def live_digests(context: MetadataContext, version: TableVersion) -> frozenset[bytes]:
-    """Return the digests of a version's files, as an index has them; raises what `first_index` raises."""
+    """Return the digests of a version's data files; raises the same errors as `first_index`."""
     return LiveFiles(context, version, iceberg_schema(version.metadata)).digests
 
 
 def newer_index(context: MetadataContext, version: TableVersion, previous: FileIndex) -> FileIndex:
-    """Add a later version to an index, and generate its metadata; raises what `first_index` raises.
+    """Add a later version to an index, and generate its metadata; raises the same errors as `first_index`.
 
-    The index keeps the latest MOST_SNAPSHOTS versions.
+    The index keeps the latest 30 versions (MOST_SNAPSHOTS).
     """
     if version.version <= previous.version:
-        raise InvalidParameter(f"version {version.version} is not later than {previous.version}")
+        raise InvalidParameter(
+            f"version {version.version} is not later than the newest listed version {previous.version}"
+        )
     schema = iceberg_schema(version.metadata)
     generated = _Generation(context, version, schema, previous).run()
     mapping = _merge_name_mappings(previous.name_mapping, schema.name_mapping)
@@ -63,12 +64,14 @@ def newer_index(context: MetadataContext, version: TableVersion, previous: FileI
 
 
 def with_earlier(context: MetadataContext, version: TableVersion, index: FileIndex) -> FileIndex:
-    """Add a version earlier than the listed ones to an index; raises what `first_index` raises.
+    """Add a version that is earlier than all listed versions to an index; raises the same errors as `first_index`.
 
-    Also raises UnsupportedOperation if one name belongs to two columns, for example since column mapping was enabled.
+    Also raises UnsupportedOperation if a name belongs to different columns in this version and in listed versions.
     """
     if version.version >= index.snapshots[0].version:
-        raise InvalidParameter(f"version {version.version} is not before {index.snapshots[0].version}")
+        raise InvalidParameter(
+            f"version {version.version} is not before the earliest listed version {index.snapshots[0].version}"
+        )
     schema = iceberg_schema(version.metadata)
     mapping = _merge_name_mappings(schema.name_mapping, index.name_mapping)
     if mapping is None:
@@ -94,7 +97,7 @@ class _GeneratedVersion(msgspec.Struct, frozen=True):
     manifests: tuple[ListedManifest, ...]
 
     def index(self, schema: IcebergSchema, mapping: list[_Field], previous: FileIndex | None = None) -> FileIndex:
-        """Return an index of this version and of the versions that a previous index lists."""
+        """Return an index that lists this version and the versions of the previous index."""
         snapshots = (*(previous.snapshots if previous else ()), self.snapshot)[-MOST_SNAPSHOTS:]
         schemas = (previous.schemas if previous else {}) | {schema.schema["schema-id"]: schema.schema}
         specs = (previous.specs if previous else {}) | {schema.spec["spec-id"]: schema.spec}
@@ -128,7 +131,7 @@ class _Generation:
         self._writer = ManifestWriter(schema, context.location, context.put)
 
     def run(self) -> _GeneratedVersion:
-        """Write new manifests and the manifest list."""
+        """Write new manifests and the manifest list of the version."""
         reused = self._reusable_manifests(self._files.digests, is_deletes=False)
         remaining = self._files.digests.difference(*(split(manifest.digests) for manifest in reused))
         if len(remaining) > self._context.most_files:
@@ -142,7 +145,7 @@ class _Generation:
         new_vectors = by_partition([file for digest, file in vectors.items() if digest in remaining])
         vector_frames = frames(self._context.store, [file.vector for file in new_vectors])
         framed = list(zip(new_vectors, vector_frames, strict=True))
-        # Nothing is written before this line: everything that can be refused was checked above.
+        # Nothing is written before this line: everything that can raise an error was checked above.
         data = [*reused, *(self._writer.manifest(chunk) for group in groups for chunk in _chunks(group))]
         deletes = [*reused_deletes, *map(self._write_vectors, _chunks(framed))]
         format_version = 3 if vectors else 2
@@ -161,17 +164,17 @@ class _Generation:
         return _GeneratedVersion(snapshot, self._files.digests, tuple(data + deletes))
 
     def _group_by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
-        """Split entries into those of the baseline and newer ones, keeping their order."""
+        """Split manifest entries into those of baseline files and those of newer files, keeping their order."""
         if self._baseline is None:
             return [entries]
         new = frozenset(entry.digest for entry in entries).difference(self._baseline)
         return [[entry for entry in entries if (entry.digest in new) is is_new] for is_new in (False, True)]
 
     def _write_vectors(self, framed: Sequence[tuple[LiveVector, bytes]]) -> ListedManifest:
-        """Write deletion vectors to a Puffin file, and its manifest.
+        """Write deletion vectors to a Puffin file, and write the manifest of that file.
 
-        pyiceberg applies every vector of a Puffin file. So each version that reads the file must have all of its
-        vectors.
+        pyiceberg applies every vector of a Puffin file, so all of its vectors must belong to each version that reads
+        the file.
         """
         content, offsets = puffin([FramedVector(file.uri, file.vector.cardinality, frame) for file, frame in framed])
         key = content_key("p", "puffin", content)
@@ -184,7 +187,7 @@ class _Generation:
         return self._writer.manifest(entries, is_deletes=True)
 
     def _reusable_manifests(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
-        """Return manifests whose files are all live; without small ones if any manifest must be written."""
+        """Return existing manifests whose files are all live; omit small ones if any new manifest must be written."""
         if self._existing is None or not self._has_same_schema(self._existing.snapshots[-1]):
             return []
         candidates = [manifest for manifest in self._existing.manifests if manifest.is_deletes is is_deletes]
@@ -195,7 +198,6 @@ class _Generation:
         return [manifest for manifest in live_manifests if manifest.files >= small]
 
     def _has_same_schema(self, snapshot: ListedSnapshot) -> bool:
-        """Return whether manifests of a listed version are valid for this version's schema and partitions."""
         ids = self._schema.schema["schema-id"], self._schema.spec["spec-id"]
         return (snapshot.schema_id, snapshot.spec_id) == ids
 
@@ -206,7 +208,7 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _merge_name_mappings(first: Sequence[_Field], second: Sequence[_Field]) -> list[_Field] | None:
-    """Return a name mapping for files of both versions; None if a name belongs to two fields.
+    """Return a name mapping for files of two versions; None if a name belongs to different fields.
 
     The mapping identifies columns of files that have no field ids (Iceberg specification, "Column Projection").
     """

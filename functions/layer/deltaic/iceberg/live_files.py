@@ -1,4 +1,4 @@
-"""The live files of a version as manifest entries, which are encoded on request and identified by digests."""
+"""Convert the live files of a table version to manifest entries; digests identify the files."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -30,14 +30,14 @@ from deltaic.pruning.partition_facts import values
 
 _MAX_SAMPLE: Final = 1_000
 _CACHED_PARTITIONS: Final = 100_000
-"""Size of the caches of parsed and of encoded partitions."""
+"""Maximum number of partitions in the cache of parsed partitions, and in the cache of encoded ones."""
 
 
 class LiveVector(msgspec.Struct, frozen=True):
     """A live file that has a deletion vector."""
 
     digest: bytes
-    """Identifies the file with its vector."""
+    """Digest that identifies the file together with its vector."""
     uri: str
     partition: Partition
     vector: DeletionVector
@@ -53,7 +53,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class LiveFiles:
-    """The files of one version; raises TableUnreadable if the log lists a file twice."""
+    """The live files of one version; raises TableUnreadable if the log contains two live actions for one file."""
 
     def __init__(self, context: MetadataContext, version: TableVersion, schema: IcebergSchema) -> None:
         self._store = context.store
@@ -70,10 +70,10 @@ class LiveFiles:
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
         self.vectors = list(self._read_vectors())
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
-            raise TableUnreadable("the table's log is inconsistent: a file is live twice in one version")
+            raise TableUnreadable("the table's log is inconsistent: a version has two add actions for the same file")
 
     def sample(self, digests: frozenset[bytes]) -> Iterator[DataFile]:
-        """Yield the files with these digests, or an even sample of them if they are many."""
+        """Yield the files with these digests, or an evenly spaced sample of at most about a thousand."""
         step = len(digests) // _MAX_SAMPLE + 1
         for batch in self._batches:
             if (rows := _rows_with_digest(batch, digests)) is not None:
@@ -82,7 +82,7 @@ class LiveFiles:
                 yield from map(DataFile, paths, pc.take(batch.rows.column("size"), rows).to_pylist())
 
     def entries(self, digests: frozenset[bytes]) -> list[ManifestEntry]:
-        """Return the entries of data files, grouped by partition and else in the log's order.
+        """Return the manifest entries of data files, sorted by partition, otherwise in the log's order.
 
         Raises UnsupportedOperation if too many files have no row count in the log, or if a partition value does not
         have its column's type.
@@ -90,7 +90,7 @@ class LiveFiles:
         return by_partition([entry for batch in self._batches for entry in self._entries(batch, digests)])
 
     def vector_entry(self, file: LiveVector, position: VectorPosition) -> ManifestEntry:
-        """Return the entry of a deletion vector at a position of a Puffin file."""
+        """Return the manifest entry of a deletion vector that is at this position in a Puffin file."""
         deleted_rows = file.vector.cardinality
         body = vector_body(file.uri, self._partitions.encoded(file.partition), deleted_rows, position)
         return ManifestEntry(file.digest, file.partition, deleted_rows, body)
@@ -116,7 +116,7 @@ class LiveFiles:
             yield ManifestEntry(batch.digests[row], partition, count, body)
 
     def _complete_counts(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:
-        """Return row counts, read from file footers where statistics have none."""
+        """Return row counts, read from file footers where the log has no statistics."""
         missing = [row for row, count in enumerate(counts) if count is None]
         self._without_row_count += len(missing)
         if missing:
@@ -152,7 +152,7 @@ def _rows_with_digest(batch: _Batch, digests: frozenset[bytes]) -> pa.Array | No
 
 
 def by_partition(entries: list[_Partitioned]) -> list[_Partitioned]:
-    """Sort entries by partition, nulls first, so that each manifest has few partitions."""
+    """Sort manifest entries or vectors by partition, nulls first, so that each manifest has few partitions."""
     partitions = {entry.partition for entry in entries}
     if len(partitions) < 2:  # noqa: PLR2004 -- a single partition needs no order
         return entries
@@ -168,11 +168,10 @@ class _PartitionValues:
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
         self.encoded = lru_cache(_CACHED_PARTITIONS)(PartitionEncoder(schema.partitions).encode)
-        """Returns the encoded partition of an entry."""
         self._partition = lru_cache(_CACHED_PARTITIONS)(self._read)
 
     def partitions_of(self, maps: pa.MapArray) -> list[Partition]:
-        """Return the partition of each file."""
+        """Return the partition of each file, from its `partitionValues` map."""
         if not self._columns:
             return [()] * len(maps)
         texts = [self._texts(maps, column.physical_name) for column in self._columns]

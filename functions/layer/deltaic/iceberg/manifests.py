@@ -1,8 +1,8 @@
-"""Write manifests and manifest lists: the data files and deletion vectors of a version.
+"""Write Iceberg manifests and manifest lists: the data files and deletion vectors of a version.
 
 Iceberg specification, "Manifests" and "Manifest Lists". All entries have the same sequence number, so that
 versions with the same files can share a manifest. An entry has the snapshot id of the version that added its file, or
-an id that is never listed: ClickHouse reads a file with that snapshot's schema, and would drop newer columns.
+an id that no document lists: ClickHouse reads a file with that snapshot's schema, and would drop newer columns.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ from deltaic.iceberg.column_types import Value, avro_type, avro_value, single_va
 from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
 
 FIRST_SNAPSHOT: Final = 10**12
-"""Added to the version to get a snapshot id, because clients treat 0 as no snapshot."""
+"""Number added to a version to get its snapshot id, because clients treat 0 as no snapshot."""
 NOT_RECORDED: Final = -1
-"""Version for files whose log does not record which version added them: its snapshot is never listed."""
+"""Placeholder version of files for which the log does not record the version that added them."""
 _ENTRY_FORMAT: Final = 2
 _VECTOR_FORMAT: Final = 3
 
@@ -30,24 +30,24 @@ Partition = tuple[Value | None, ...]
 
 
 class ManifestEntry(NamedTuple):
-    """An encoded entry of a manifest: one file."""
+    """An encoded manifest entry: one data file or deletion vector."""
 
     digest: bytes
-    """Identifies the file, or the file with its deletion vector."""
+    """Digest that identifies the file, or the file together with its deletion vector."""
     partition: Partition
     rows: int
     body: bytes
 
 
 class ListedManifest(msgspec.Struct, frozen=True, array_like=True):
-    """A manifest that is stored."""
+    """A stored manifest, as manifest lists and the file index list it."""
 
     key: str
-    """Object key below the location."""
+    """Object key, relative to the location."""
     length: int
     rows: int
     summary: bytes
-    """Encoded summary of its partitions, for the manifest list."""
+    """Encoded summary of the partitions of its entries, for the manifest list."""
     digests: bytes
     """Concatenated digests of its entries, `DIGEST` bytes each."""
     is_deletes: bool = False
@@ -62,13 +62,13 @@ DIGEST: Final = 16
 _STATUS_ADDED: Final = avro.integer(1)
 _DATA, _DELETES = avro.integer(0), avro.integer(1)
 _SEQUENCE_NUMBERS: Final = (avro.PRESENT + avro.integer(1)) * 2
-"""Sequence numbers of the data and of the file."""
+"""Encoded data and file sequence numbers of all entries, which are 1."""
 _PARQUET, _PUFFIN = avro.text("PARQUET"), avro.text("PUFFIN")
 _NO_METRICS: Final = avro.NULL * 3
 
 
 def digest(location: str, file: str) -> bytes:
-    """Return the digest that identifies a file in the index of a location (`MetadataContext.location`)."""
+    """Return the digest that identifies a file in the file index of a metadata location."""
     return hashlib.blake2b(f"{location}\n{file}".encode(), digest_size=DIGEST).digest()
 
 
@@ -80,7 +80,7 @@ def _entry_head(added: int) -> bytes:
 def data_body(  # noqa: PLR0913 -- the fields of one entry
     uri: str, partition: bytes, rows: int, size: int, metrics: bytes, *, added: int
 ) -> bytes:
-    """Encode the entry of a data file; `added` is the version that added it, or NOT_RECORDED."""
+    """Encode the manifest entry of a data file; `added` is the version that added it, or NOT_RECORDED."""
     described = (_DATA, avro.text(uri), _PARQUET, partition, avro.integer(rows), avro.integer(size), metrics)
     return b"".join((_entry_head(added), *described))
 
@@ -95,7 +95,7 @@ class VectorPosition(NamedTuple):
 
 
 def vector_body(uri: str, partition: bytes, deleted: int, position: VectorPosition) -> bytes:
-    """Encode the entry of a data file's deletion vector."""
+    """Encode the manifest entry of a deletion vector; `uri` is that of its data file."""
     start = (_entry_head(NOT_RECORDED), _DELETES, avro.text(position.file_uri), _PUFFIN, partition)
     target = (avro.integer(deleted), avro.integer(position.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
     location = (avro.PRESENT, avro.integer(position.offset), avro.PRESENT, avro.integer(position.length))
@@ -103,21 +103,21 @@ def vector_body(uri: str, partition: bytes, deleted: int, position: VectorPositi
 
 
 class PartitionEncoder:
-    """Encoder of partitions and of their summaries."""
+    """Encoder of the partitions of manifest entries and of their summaries."""
 
     def __init__(self, columns: Sequence[PartitionColumn]) -> None:
         self._writers = [avro_value(column.type) for column in columns]
         self._bounds = [single_value(column.type) for column in columns]
 
     def encode(self, partition: Partition) -> bytes:
-        """Encode the partition of an entry."""
+        """Encode the partition of a manifest entry."""
         return b"".join(
             avro.NULL if value is None else avro.PRESENT + write(value)
             for write, value in zip(self._writers, partition, strict=True)
         )
 
     def summary(self, partitions: Sequence[Partition]) -> bytes:
-        """Encode the summaries of a manifest's partitions, an optional array."""
+        """Encode the summary of each partition column over all partitions of a manifest, as an optional array."""
         if not self._bounds:
             return avro.NULL
         columns = zip(self._bounds, zip(*set(partitions), strict=True), strict=True)
@@ -154,7 +154,7 @@ class ManifestWriter:
         self._partition_type = avro.record("r102", fields)
 
     def manifest(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> ListedManifest:
-        """Write a manifest with these entries."""
+        """Write a manifest with these entries, and return its description for manifest lists."""
         metadata = {
             **self._metadata,
             "format-version": str(_VECTOR_FORMAT if is_deletes else _ENTRY_FORMAT),
@@ -173,7 +173,7 @@ class ManifestWriter:
         )
 
     def manifest_list(self, version: int, manifests: Sequence[ListedManifest], format_version: int) -> tuple[str, int]:
-        """Write the manifest list of a version; return its key and the row count of its data files."""
+        """Write the manifest list of a version; return its object key and the row count of its data files."""
         rows, lines = 0, []
         for manifest in manifests:
             lines.append(self._line(manifest, first_row=rows if format_version >= _VECTOR_FORMAT else None))
@@ -204,7 +204,7 @@ class ManifestWriter:
 
 
 def content_key(folder: str, suffix: str, content: bytes) -> str:
-    """Return the object key that is derived from the content."""
+    """Return the object key for some content, whose name is a hash of the content."""
     return f"{folder}/{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
 
 

@@ -1,4 +1,4 @@
-"""Write Delta deletion vectors for Iceberg: the same bytes, in a Puffin file.
+"""Write Delta deletion vectors to Puffin files for Iceberg clients, without changing their bytes.
 
 Iceberg's Puffin specification, "deletion-vector-v1": a blob has length, magic, bitmap and CRC-32, as in Delta.
 """
@@ -17,26 +17,25 @@ from deltaic.iceberg.refusals import misread
 _MAGIC: Final = b"PFA1"
 _LENGTH: Final = struct.Struct(">I")
 _PORTABLE: Final = struct.pack("<I", 1681511377)
-"""First bytes of the bitmap format of both Delta and Iceberg; older Delta files have another one."""
+"""First bytes of the bitmap format that both Delta and Iceberg support; older Delta files have another format."""
 _FOOTER_LENGTH: Final = struct.Struct("<i")
 _NO_FLAGS: Final = b"\x00" * 4
 _POSITIONS: Final = 2147483645
-"""Field id of row positions, which the vectors contain."""
+"""Iceberg's reserved field id of row positions, which deletion vectors contain."""
 
 
 class FramedVector(NamedTuple):
-    """A framed vector and its data file."""
+    """A deletion vector with the URI of its data file; `frame` contains length, magic, bitmap and CRC-32."""
 
     data_file: str
-    """URI."""
     cardinality: int
     frame: bytes
 
 
 def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
-    """Read vectors, framed by length and CRC-32, with one read for each file.
+    """Read deletion vectors with their length and CRC-32, with one read for each file of vectors.
 
-    Raises TableUnreadable for a vector that is corrupt or not at its position in the log.
+    Raises TableUnreadable for a vector that is corrupt or not at the position that the log states.
     """
     read_frames = []
     for vector, stored in zip(vectors, read_framed(store, vectors), strict=True):
@@ -47,7 +46,7 @@ def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
 
 
 def puffin(vectors: Sequence[FramedVector]) -> tuple[bytes, list[int]]:
-    """Return a Puffin file with these vectors, and the offset of each vector."""
+    """Return the bytes of a Puffin file with these vectors, and the offset of each vector in it."""
     body = bytearray(_MAGIC)
     blobs, offsets = [], []
     for vector in vectors:
@@ -76,7 +75,7 @@ def _frame(bitmap: bytes) -> bytes:
 def _check(frame: bytes, size: int, path: str) -> None:
     bitmap = frame[_LENGTH.size : -_LENGTH.size]
     if len(bitmap) != size or frame != _frame(bitmap):
-        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the position in its log", path)
+        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the logged position", path)
     if not bitmap.startswith(_PORTABLE):
         raise misread(
             "a deletion vector has a format that only Delta supports",

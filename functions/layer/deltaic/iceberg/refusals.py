@@ -9,7 +9,7 @@ _REMEDY: Final = "ask its provider to change it"
 
 
 class TooManyFiles(UnsupportedOperation):
-    """The table needs more new manifest entries than the server has time or memory for."""
+    """The table has more files without Iceberg metadata than the server has time or memory to add."""
 
     def __init__(self, files: int, maximum: int) -> None:
         super().__init__(
@@ -19,12 +19,12 @@ class TooManyFiles(UnsupportedOperation):
 
 
 def misread(reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
-    """Return an error that refuses a table."""
+    """Return the error for a table that Iceberg clients would misread."""
     return UnsupportedOperation(
         f"Iceberg clients cannot read this table: {reason}. Read the table with a Delta Sharing client, or {remedy}."
     )
 
 
 def misread_column(path: Sequence[str], reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
-    """Return an error that refuses a table because of one column."""
+    """Return the error for a table that Iceberg clients would misread because of one column."""
     return misread(f"column '{'.'.join(path)}' {reason}", remedy)

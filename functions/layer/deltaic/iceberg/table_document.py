@@ -18,9 +18,9 @@ _WITH_ROW_IDS: Final = 3
 
 
 def table_document(context: MetadataContext, table_id: str, index: FileIndex, *, since: int | None = None) -> _Json:
-    """Return the metadata document with the listed versions from `since` on, or only the newest if None.
+    """Return the metadata document with the listed versions from `since` on; None lists only the newest version.
 
-    A snapshot has the id 10**12 + version and a tag `v<version>`. `table_id` is a UUID, or a text that gives a UUID.
+    A snapshot has the id 10**12 + version and a tag `v<version>`. `table_id` is a UUID, or a string to hash to a UUID.
     """
     newest = index.snapshots[-1]
     earlier = [snapshot for snapshot in index.snapshots[:-1] if since is not None and snapshot.version >= since]
@@ -63,7 +63,7 @@ def table_document(context: MetadataContext, table_id: str, index: FileIndex, *,
 
 
 def _with_ascending_times(snapshots: Sequence[ListedSnapshot]) -> list[ListedSnapshot]:
-    """Return snapshots with ascending times, which Iceberg's Java library requires.
+    """Return snapshots with strictly ascending timestamps, which Iceberg's Java library requires.
 
     A commit whose file was deleted has the time of its checkpoint, which can be later than that of the next commit.
     """
@@ -78,7 +78,7 @@ def _snapshot_id(snapshot: ListedSnapshot) -> int:
 
 
 def _snapshot(context: MetadataContext, snapshot: ListedSnapshot) -> _Json:
-    # Snapshots have no parent: then clients refuse incremental reads, instead of returning no changes.
+    # Snapshots have no parent: then clients reject incremental reads, instead of returning no changes.
     document = {
         "snapshot-id": _snapshot_id(snapshot),
         "sequence-number": snapshot.version + 1,

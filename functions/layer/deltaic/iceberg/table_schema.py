@@ -1,7 +1,7 @@
 """Convert a Delta schema to an Iceberg schema with field ids, partition spec and name mapping.
 
-With column mapping, the ids are Delta's, which are in the files. Otherwise an id is a hash of the column's path: it is
-stable without stored state, and too large to equal an id in another writer's file.
+With column mapping, field ids are Delta's, which data files contain. Otherwise an id is a hash of the column's path: it
+is stable without stored state, and so large that it differs from the ids in files of other writers.
 """
 
 import json
@@ -23,7 +23,7 @@ _FIRST_PARTITION_ID: Final = 1000
 _MAPPING: Final = "delta.columnMapping."
 _UNDECLARED: Final = ("_change_type",)
 _ROW_TRACKING: Final = "delta.rowtracking.materialized"
-"""Prefix of the properties that contain names of row tracking columns."""
+"""Prefix of table properties whose values are the names of materialized row tracking columns."""
 _WIDENED: Final = {
     ("byte", "short"),
     ("byte", "integer"),
@@ -33,19 +33,19 @@ _WIDENED: Final = {
     ("integer", "long"),
     ("float", "double"),
 }
-"""Type changes after which Iceberg clients still read older files; decimals of the same scale also qualify."""
+"""Type changes after which Iceberg clients still read older files, in addition to decimals with the same scale."""
 
 
 class PartitionColumn(msgspec.Struct, frozen=True):
-    """A partition column."""
+    """A partition column in an Iceberg partition spec."""
 
     name: str
     """Logical name."""
     physical_name: str
     field_id: int
-    """Id of the partition field."""
+    """Id of the partition field in the spec."""
     source_id: int
-    """Id of the column."""
+    """Field id of the column in the schema."""
     type: ColumnType
 
 
@@ -57,14 +57,14 @@ class IcebergSchema(msgspec.Struct, frozen=True):
     spec: dict[str, Any]
     """Iceberg partition spec; its `spec-id` is a hash of the content."""
     name_mapping: list[dict[str, Any]]
-    """Physical names, for files without field ids."""
+    """Iceberg name mapping with physical names, for data files without field ids."""
     partitions: tuple[PartitionColumn, ...]
     leaf_ids: Mapping[tuple[str, ...], int]
-    """Ids of columns with bounds, also inside structs, by physical path."""
+    """Field ids of columns that can have bounds, also inside structs, by physical path."""
 
 
 def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
-    """Convert a schema; raises UnsupportedOperation, with column and reason, if Iceberg clients would misread it.
+    """Convert a Delta schema; raises UnsupportedOperation, with column and reason, if Iceberg clients would misread it.
 
     Reasons are types that Iceberg lacks, arrays and maps with column mapping but without ids of their elements, type
     changes that Iceberg does not support, and two columns with the same id. This function does not read data files.
@@ -94,7 +94,7 @@ def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
 
 
 def field_ids(type_: Any) -> Iterator[int]:
-    """Yield the ids of all fields of an Iceberg type, at every level."""
+    """Yield the field ids of an Iceberg type, at all levels of nesting."""
     if not isinstance(type_, dict):
         return
     for field in type_.get("fields", ()):
@@ -111,7 +111,7 @@ def _id(content: str) -> int:
 
 
 class _Conversion:
-    """Recursive conversion; `path` has a column's logical names, for messages, and `physical` its names in files."""
+    """Recursive conversion; `path` has a column's logical names, for messages; `physical` has its names in files."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         settings = {name.lower(): value.lower() for name, value in configuration.items()}
@@ -122,7 +122,7 @@ class _Conversion:
     def convert_struct(
         self, columns: Sequence[Mapping[str, Any]], path: tuple[str, ...], physical: tuple[str, ...] | None
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return Iceberg fields and their name mapping; `physical` is None inside arrays and maps."""
+        """Return the Iceberg fields of a struct and their name mapping; `physical` is None inside arrays and maps."""
         fields, mapping = [], []
         for column in columns:
             field, names = self._convert_column(column, (*path, column["name"]), physical)
@@ -155,11 +155,11 @@ class _Conversion:
     def _convert_type(
         self, type_: Any, path: tuple[str, ...], physical: tuple[str, ...] | None, nested: tuple[str, Mapping[str, int]]
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Return a type and its nested name mapping; `nested` has a column's name and the ids of its elements."""
+        """Return an Iceberg type and its name mapping; `nested` has a column's name and the ids of its elements."""
         if isinstance(type_, str):
             iceberg_name = iceberg_type(type_)
             if iceberg_name is None:
-                raise misread_column(path, f"is of type {type_}, which Iceberg clients do not read here")
+                raise misread_column(path, f"is of type {type_}, which this server does not convert for Iceberg")
             return iceberg_name, []
         if type_["type"] == "struct":
             fields, mapping = self.convert_struct(type_["fields"], path, physical)
@@ -170,7 +170,7 @@ class _Conversion:
             converted = {"type": "list", "element-id": field_id, "element": element, "element-required": required}
             return converted, [names]
         if type_["type"] != "map":
-            raise misread_column(path, f"is of type {type_['type']}, which Iceberg clients do not read here")
+            raise misread_column(path, f"is of type {type_['type']}, which this server does not convert for Iceberg")
         key_id, key, key_names = self._element("key", type_["keyType"], path, nested, "keys")
         value_id, value, value_names = self._element("value", type_["valueType"], path, nested, "values")
         converted = {"type": "map", "key-id": key_id, "key": key, "value-id": value_id, "value": value}
@@ -179,7 +179,7 @@ class _Conversion:
     def _element(
         self, part: str, type_: Any, path: tuple[str, ...], nested: tuple[str, Mapping[str, int]], alias: str
     ) -> tuple[int, Any, dict[str, Any]]:
-        """Return id, type and name mapping of an array's elements, or a map's keys or values."""
+        """Return field id, type and name mapping of an array's elements, or of a map's keys or values."""
         element_name = f"{nested[0]}.{part}"
         field_id = _id("\0".join((*path, part)))
         if self._mapped:
@@ -199,13 +199,13 @@ def _mapping_of(field_id: int, names: list[str], nested_mapping: list[dict[str, 
 
 
 def _check_changes(path: tuple[str, ...], changes: Sequence[Mapping[str, Any]]) -> None:
-    """Check the type changes of a column (Delta protocol, "Type Change Metadata")."""
+    """Raise UnsupportedOperation for type changes of a column that Iceberg does not support."""
     for change in changes:
         before, after = change["fromType"], change["toType"]
         old, new = column_type(before), column_type(after)
         wider = old.name == new.name == "decimal" and old.scale == new.scale and old.precision <= new.precision
         if not wider and (before, after) not in _WIDENED:
-            raise misread_column(path, f"was changed from {before} to {after}, which Iceberg clients do not read")
+            raise misread_column(path, f"was changed from {before} to {after}, which Iceberg clients cannot read")
 
 
 def _partitions(
@@ -226,7 +226,7 @@ def _partitions(
 
 
 def _map_undeclared_columns(configuration: Mapping[str, str], mapped_names: Collection[str]) -> list[dict[str, Any]]:
-    """Map columns that are in Delta's files but not in the schema: pyiceberg rejects files with unmapped columns."""
+    """Map columns that are only in data files, not in the schema: pyiceberg rejects files with unmapped columns."""
     tracked = [value for name, value in configuration.items() if name.lower().startswith(_ROW_TRACKING)]
     return [_mapping_of(_id(f"\0{name}"), [name], []) for name in (*_UNDECLARED, *tracked) if name not in mapped_names]
 
@@ -237,11 +237,11 @@ def _check_ids(fields: list[dict[str, Any]]) -> None:
         raise misread("two of its columns have the same field id")
     names = list(_full_names({"fields": fields}, ""))
     if len(set(names)) < len(names):
-        raise misread("two of its columns have the same name if a dot separates levels")
+        raise misread("two of its columns have the same full name, in which dots separate levels")
 
 
 def _full_names(type_: Any, prefix: str) -> Iterator[str]:
-    """Yield the full names of all fields, with dots between levels."""
+    """Yield the full names of all fields at all levels of nesting, such as `address.city`."""
     if not isinstance(type_, dict):
         return
     nested = [(field["name"], field["type"]) for field in type_.get("fields", ())]

@@ -1,4 +1,4 @@
-"""Input of Iceberg metadata: a version of a Delta table, and the context that reads and writes."""
+"""Input for generating Iceberg metadata: a table version, and functions that read the table and write metadata."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from deltaic.pruning.columns import TableMetadata
 
 
 class TableVersion(msgspec.Struct, frozen=True):
-    """The part of a table version that a recipient may read."""
+    """A version of a Delta table, limited to the columns and files that a recipient may read."""
 
     version: int
     timestamp: int
@@ -19,25 +19,25 @@ class TableVersion(msgspec.Struct, frozen=True):
     metadata: TableMetadata
     """Schema, partition columns and properties of this version, without hidden columns."""
     files: Callable[[], Iterable[pa.RecordBatch]]
-    """Returns the live files, batches of `deltaic.delta.scan.file_batches.FILE_SCHEMA`; called once."""
+    """Function that returns the live files in batches with FILE_SCHEMA (file_batches.py); it is called only once."""
 
 
 class MetadataContext(msgspec.Struct, frozen=True):
-    """Functions and settings that read the table and write its Iceberg metadata."""
+    """Functions and settings for reading a table and writing its Iceberg metadata."""
 
     location: str
-    """URI of the metadata's folder, without a slash at the end (`s3://metadata/2026-W48/...`).
+    """URI of the folder for the metadata, without a slash at the end (`s3://metadata/2026-W48/...`).
 
-    Use a separate folder for each table, location, set of rights and log: recipients of other files must not read it.
+    Use a separate folder for each table, location, log and set of rights, because everyone who may read the folder
+    can see all files of the table in it.
     """
     put: Callable[[str, bytes], None]
-    """Writes a new object at a key below `location`, before the index that names it is returned.
+    """Function that writes an object at a key relative to `location`, before the index that lists it is returned.
 
-    A key always has the same bytes, so writing it again is safe.
+    Every write of a key has the same bytes, so repeating it is safe.
     """
     uris: Callable[[pa.StringArray], Sequence[str]]
-    """Returns the unencoded URIs (`s3://bucket/key`) of files, from their raw paths in the log."""
+    """Function that returns the decoded URIs (`s3://bucket/key`) of files, from their paths in the log."""
     store: TableStore
-    """Reads footers and deletion vectors."""
     most_files: int = sys.maxsize
-    """Maximum number of files that one call adds to new manifests."""
+    """Maximum number of files that one version adds to new manifests."""
