@@ -96,7 +96,7 @@ def test_the_tables_of_a_deployed_stack_come_from_its_outputs(
     lines = "recipient update alice --address 203.0.113.0/24 --address 2001:db8::/32"
     refused = deltaic(lines)
     assert refused.exit_code == 1
-    assert "'2001:db8::/32' is IPv6" in refused.stderr
+    assert "'2001:db8::/32' is an IPv6 network" in refused.stderr
     assert "IpAddressType=dualstack" in refused.stderr
     assert deltaic.json("recipient list")[0]["addresses"] == []
     dual: Any = [{"ParameterKey": "IpAddressType", "ParameterValue": "dualstack"}]

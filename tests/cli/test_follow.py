@@ -305,7 +305,7 @@ REFUSED = [
     pytest.param("sales --folder nowhere", "is not a table location", id="no location"),
     pytest.param("sales --folder s3://no-such-lake/x", "the bucket of this folder does not exist", id="no bucket"),
     pytest.param("sales --folder {folder}/orders", "is a Delta table", id="a table"),
-    pytest.param("sales --folder {folder}/orders/_delta_log", "is the log of a table", id="a log"),
+    pytest.param("sales --folder {folder}/orders/_delta_log", "is the _delta_log folder of a table", id="a log"),
     pytest.param("sales --database glue:a/b", "is not a database of AWS Glue", id="no database"),
     pytest.param("sales --folder {folder} --storage nowhere", "storage 'nowhere' not found", id="no storage"),
     pytest.param("sales --folder {folder} --exclude ''", "1 to 255 characters", id="empty pattern"),
@@ -326,7 +326,7 @@ def test_an_invalid_source_is_refused(
 def test_a_schema_follows_one_source(deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --schema s")
     answer = deltaic(f"share follow sales --folder s3://{lake.bucket}/elsewhere --schema s")
-    assert f"sales.s follows {lake.folder} already: end that first" in answer.stderr
+    assert f"sales.s follows {lake.folder} already: stop that first" in answer.stderr
     deltaic.done(f"share follow sales --folder s3://{lake.bucket}/elsewhere")
     assert "add --schema, one of elsewhere, s" in deltaic("share follow sales --now").stderr
     assert read_tables() == []

@@ -1,4 +1,4 @@
-"""Administration of the whole catalog: one admin object for each kind of entry."""
+"""Administration of the whole catalog: one admin object for each type of entry."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class CatalogAdmin:
     """Create, get, list, update and delete the entries of the catalog: `admin.shares.create("sales")`.
 
-    Conditions in the transaction of each change keep names unique and delete only empty entries, even if several
-    administrators work at the same time. Names match without regard to case and keep their first spelling. `secrets`
-    returns the client of Secrets Manager, which stores the access keys of storages. It is called at first use.
+    Each change is a transaction with conditions, which keep names unique and let only empty entries be deleted, even
+    if several administrators work at the same time. Names are case-insensitive, and stored as they were first written.
+    `secrets` returns the Secrets Manager client for the access keys of storages; it is called at first use.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 -- the connections to AWS
@@ -78,7 +78,7 @@ class CatalogAdmin:
             yield from self.models.versions(model.share, model.schema_name, model.name)
 
     def unfinished_deletions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield kind and path of entries whose deletion began but did not finish."""
+        """Yield the type and the name parts of entries whose deletion has begun but not finished."""
         for share in self._records.all(keys.all_of("share")):
             name = share["name"]
             if "state" in share:
@@ -97,7 +97,7 @@ class CatalogAdmin:
                 yield "recipient", (recipient["name"],)
 
     def finish_deletions(self) -> None:
-        """Finish every deletion that began."""
+        """Finish all deletions that have begun but not finished."""
         for kind, path in list(self.unfinished_deletions()):
             with suppress(NotFound):  # deleted with its parent, or by another process
                 match kind:
@@ -114,10 +114,10 @@ class CatalogAdmin:
                         self.recipients.delete(*path, resume=True)
 
     def cut_off(self, name: str) -> Recipient:
-        """Refuse all further requests of a recipient and revoke its tokens; raises NotFound.
+        """Reject all further requests of a recipient and revoke its tokens; raises NotFound.
 
-        The mark comes first and alone blocks every kind of key. Repeat the call after an interruption to finish it.
-        URLs and credentials that were given out earlier stay valid until they expire.
+        First marks the recipient as cut off, which is enough to reject its requests. If the call is interrupted,
+        repeat it. URLs and credentials that the recipient has already received stay valid until they expire.
         """
         marked = self.recipients.mark_cut_off(name)
         self.tokens.revoke_all(marked)

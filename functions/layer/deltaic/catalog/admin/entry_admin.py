@@ -1,4 +1,4 @@
-"""Create, read, change and delete entries: the common part for tables, volumes, skills and models."""
+"""Base class for the administration of tables, volumes, skills and models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
@@ -19,18 +19,18 @@ from deltaic.storage.locations import Location
 DECISIVE: Final = frozenset({
     "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
 })  # fmt: skip
-"""The attributes that decide which rows a recipient can read."""
+"""Attributes that determine which files and rows a recipient can read."""
 
 _ACCESS_MODES: Final = ("url", "dir")
 
 _Entry = TypeVar("_Entry", bound=SchemaEntry)
 
 Facts = Mapping[str, Any]
-"""Attributes of an entry that come from a skill's SKILL.md or a version's MLmodel."""
+"""Attributes of an entry that are copied from a skill's SKILL.md or a model version's MLmodel file."""
 
 
 class FolderSettings(TypedDict, total=False):
-    """Settings of a folder's entry except its location; None keeps the current value."""
+    """Settings of a volume, skill or model version except its location; None keeps the current value."""
 
     access_modes: Sequence[str] | None
     storage: str | None
@@ -38,14 +38,14 @@ class FolderSettings(TypedDict, total=False):
 
 
 class FolderChanges(FolderSettings, total=False):
-    """Settings of a folder's entry that an update can change."""
+    """Settings of a volume, skill or model version that an update can change."""
 
     location: str | None
     facts: Facts
 
 
 class EntryAdmin(Generic[_Entry]):
-    """Entries of one kind. Schemas and storages count their entries."""
+    """Administration of entries of one type. Each change updates the entry counts of schemas and storages."""
 
     def __init__(self, records: Records, item: type[_Entry]) -> None:
         self._records = records
@@ -56,7 +56,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._records.get(self._key(share, schema, name), self._missing(share, schema, name)))
 
     def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[_Entry]:
-        """Yield the entries of a share, or an excerpt of a schema, by name; raises NotFound."""
+        """Yield the entries of a share, or an excerpt of those of a schema, by name; raises NotFound."""
         if schema is None:
             self._records.share(share)
             key_range = keys.in_share(self._item.kind, share)
@@ -66,7 +66,7 @@ class EntryAdmin(Generic[_Entry]):
         return map(self._item.read, self._records.all(key_range, excerpt))
 
     def delete(self, share: str, schema: str, name: str) -> _Entry:
-        """Delete an entry, not its files; raises NotFound."""
+        """Delete an entry but not its files; raises NotFound."""
         while True:
             item = self._records.get_any(self._key(share, schema, name), self._missing(share, schema, name))
             entry = self._item.read(item)
@@ -79,7 +79,7 @@ class EntryAdmin(Generic[_Entry]):
             self._remove(self._item.read(item))
 
     def _common_attributes(self, share: str, schema: str, name: str, entry_id: str | None) -> dict[str, Any]:
-        """Return the common attributes of a new entry; raises NotFound, InvalidParameter."""
+        """Return the attributes of a new entry that every type has; raises NotFound, InvalidParameter."""
         names.check_name(self._item.kind, name)
         parent = self._records.schema(share, schema)
         return {
@@ -109,9 +109,9 @@ class EntryAdmin(Generic[_Entry]):
         parent: str,
         also: Sequence[Write] = (),
     ) -> None:
-        """Write a new entry, the count of its parent and other items in one transaction.
+        """Write a new entry, the entry count of its parent and other items in one transaction.
 
-        Raises AlreadyExists, NotFound for the parent or the storage, and what `check_folders` raises.
+        Raises AlreadyExists, NotFound for the parent or the storage, and the errors of `check_folders`.
         """
         records, storage = self._records, getattr(entry, "storage", "")
         writes = [records.put_new(key, attributes), count_entry, *records.count_storage_use(storage, 1), *also]
@@ -130,7 +130,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._change_item(key, missing, self._item, change))
 
     def _change_item(self, key: Key, missing: str, item: type[SchemaEntry], change: Change) -> Attributes:
-        """Change an entry; raises NotFound and the errors of `change` and `check_folders`."""
+        """Update an entry; raises NotFound and the errors of `change` and `check_folders`."""
         storage = ""
 
         def count_move(before: Attributes, after: Mapping[str, Any]) -> Writes:
@@ -149,13 +149,13 @@ class EntryAdmin(Generic[_Entry]):
             raise NotFound(f"storage '{storage}' not found") from None
 
     def _remove(self, entry: _Entry, also: Sequence[Write] = ()) -> bool:
-        """Delete an entry; return False if it was deleted or moved since it was read."""
+        """Delete an entry; return False if another process has deleted or moved it since it was read."""
         storage = getattr(entry, "storage", "")
         removal = self._removal(entry, {"storage": storage})
         return self._records.attempt([*removal, *self._records.count_storage_use(storage, -1), *also])
 
     def _removal(self, entry: _Entry, expect: Mapping[str, Any]) -> Writes:
-        """Return the writes that delete an entry as it was read."""
+        """Return the writes that delete an entry, on the condition that it matches `expect`."""
         return [
             self._records.delete(self._key(entry.share, entry.schema_name, entry.name), {"id": entry.id, **expect}),
             self._records.update(keys.schema(entry.share, entry.schema_name), add={"tables": -1}),
@@ -169,16 +169,16 @@ class EntryAdmin(Generic[_Entry]):
 
 
 def checked_location(uri: str) -> str:
-    """Return an S3 URI without a slash at its end; raises InvalidParameter."""
+    """Validate an S3 URI, and return it without a slash at the end; raises InvalidParameter."""
     location = Location.parse(uri)
     if location.prefix.rpartition("/")[2] == "_delta_log":
-        raise InvalidParameter(f"'{uri}' is the log of a table: name the folder that contains _delta_log")
+        raise InvalidParameter(f"'{uri}' is the _delta_log folder of a table: name the folder that contains it")
     scheme = uri.partition("://")[0].lower()
     return f"{scheme}://{location.bucket}/{location.prefix}".rstrip("/")
 
 
 def checked_access_modes(modes: Sequence[str]) -> tuple[AccessMode, ...]:
-    """Return the modes without duplicates, `url` before `dir`; raises InvalidParameter."""
+    """Validate access modes, and return them without duplicates, `url` before `dir`; raises InvalidParameter."""
     unknown = [mode for mode in modes if mode not in _ACCESS_MODES]
     if unknown or not modes:
         raise InvalidParameter(f"'{', '.join(unknown)}' is not an access mode: choose 'url', 'dir' or both")

@@ -1,4 +1,4 @@
-"""Check partition filters, hidden columns and overlapping folders without any table log."""
+"""Check that settings and overlapping folders do not expose filtered rows, without reading table logs."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property
@@ -15,18 +15,18 @@ from deltaic.storage.endpoints import AWS, store_name
 from deltaic.storage.locations import Location, access_point
 
 Entry = Table | Folder
-"""An entry with a folder. Volumes, skills and versions of models share all files, also in access mode `url`."""
+"""Entry that has a folder. Volumes, skills and model versions share all their files, also in access mode `url`."""
 
 
 def checked_filter(text: str) -> str:
-    """Return the trimmed text of a filter, or ""; raises InvalidParameter for a syntax error."""
+    """Return a partition filter in SQL without surrounding spaces; raises InvalidParameter for a syntax error."""
     if not text.strip():
         return ""
     return partition_filters.parse(text.strip()).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return column names without duplicates in any case; raises InvalidParameter for an empty name."""
+    """Return column names without duplicates (case-insensitive); raises InvalidParameter for an empty name."""
     if not all(columns):
         raise InvalidParameter("the name of a hidden column is empty: name partition columns of the table")
     unique: dict[str, str] = {}
@@ -36,7 +36,7 @@ def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_access(access_modes: Collection[str], partition_filter: str, hidden_columns: Collection[str]) -> None:
-    """Refuse directory access for a filtered table: raises InvalidParameter."""
+    """Raise InvalidParameter if a filtered table has the access mode `dir`, which would expose all rows."""
     if "dir" in access_modes and (partition_filter or hidden_columns):
         reason = "a partition filter" if partition_filter else "hidden columns"
         raise InvalidParameter(
@@ -46,7 +46,7 @@ def check_access(access_modes: Collection[str], partition_filter: str, hidden_co
 
 
 def check_iceberg(table: Table) -> None:
-    """Refuse settings that contradict the format or the access of Iceberg clients: raises InvalidParameter."""
+    """Raise InvalidParameter if settings of a table are incompatible with its format or its Iceberg access."""
     if table.format == "iceberg":
         if not table.iceberg:
             raise InvalidParameter("only Iceberg clients can read an Iceberg table: use --iceberg signed or vended")
@@ -68,13 +68,13 @@ def check_iceberg(table: Table) -> None:
 def check_folders(
     records: Records, new_entry: Entry | None = None, *, filtered_share: str = "", moved: Storage | None = None
 ) -> Writes:
-    """Refuse a change that would expose filtered rows by credentials or URLs of another folder.
+    """Reject a change that would expose filtered rows by credentials or URLs for an overlapping folder.
 
-    `new_entry` is an entry that is about to be stored, `filtered_share` a share that is about to be granted with a
-    filter, `moved` a storage that is about to get another address. Raises InvalidParameter.
+    The change is one of these: the entry `new_entry` is stored, the share `filtered_share` is granted with a filter,
+    or the storage `moved` gets another endpoint. Raises InvalidParameter.
 
-    Returns writes for the transaction that stores the change. They make the transaction fail if another change may
-    have invalidated this check (decision 187).
+    Returns writes for the transaction that stores the change. Their conditions fail if a concurrent change may have
+    invalidated this check (decision 187).
     """
     all_key, share_key = keys.OVERLAPS, keys.share_overlaps(filtered_share or (new_entry.share if new_entry else ""))
     # Read the counters first: any change during the following reads then fails the transaction.
@@ -116,12 +116,12 @@ def entries_of(records: Records) -> Iterator[Entry]:
 
 
 def stores_of(storage: Storage) -> frozenset[str]:
-    """Return the names of a storage's object store: its endpoints for server and recipients."""
+    """Return names that identify the object store of a storage, from its endpoints for server and recipients."""
     return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
 
 
 class Overlaps:
-    """Compare the folders of a catalog as if a change was already stored."""
+    """Compare the folders of all entries of the catalog, as if a planned change was already stored."""
 
     def __init__(self, records: Records, filtered_share: str = "", moved: Storage | None = None) -> None:
         self._records = records
@@ -136,13 +136,13 @@ class Overlaps:
         self._has_filtered_grant = has_filtered_grant
 
     def affected(self) -> list[Entry]:
-        """Return the entries that the filter or the storage's new address applies to."""
+        """Return the entries that the planned change applies to: tables of the share, or entries in the storage."""
         if self._moved:
             return [entry for entry in entries_of(self._records) if entry.storage == names.key(self._moved.name)]
         return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered_share))]
 
     def check(self, entry: Entry) -> None:
-        """Raise InvalidParameter for buckets of the stack, and for views in filtered shares."""
+        """Raise InvalidParameter for an entry in a bucket of the stack, and for a view in a filtered share."""
         buckets = {folder.bucket for folder in self.folders(entry)}
         if internal := buckets.intersection(self._records.buckets.stack_buckets()):
             raise InvalidParameter(
@@ -156,10 +156,10 @@ class Overlaps:
             )
 
     def conflicts(self, entries: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
-        """Yield pairs of an unfiltered folder and a filtered table whose files the folder exposes.
+        """Yield pairs of an unfiltered folder and a filtered table, whose files the folder would expose.
 
-        Unfiltered folders are tables with access mode `dir`, volumes, skills and versions of models. The pairs are
-        those of the whole catalog, or only those that contain one of `entries`.
+        Unfiltered folders are tables with access mode `dir`, volumes, skills and model versions. With `entries`, only
+        yields pairs that contain one of them.
         """
         if entries is not None and not any(
             _is_unfiltered_folder(entry) or self.is_filtered(entry) for entry in entries
@@ -181,14 +181,14 @@ class Overlaps:
                         yield folder, table
 
     def incomparable(self) -> Iterator[Entry]:
-        """Yield entries that should be compared with others but cannot, since their bucket is unknown."""
+        """Yield entries that cannot be compared with others, because the bucket of their access point is unknown."""
         for entry in entries_of(self._records):
             unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
             if unknown and (_is_unfiltered_folder(entry) or self.is_filtered(entry)):
                 yield entry
 
     def overlapping(self, folder: Folder) -> list[Entry]:
-        """Return the other entries that share some of the same files."""
+        """Return the other entries whose folders overlap with this folder."""
         [location] = self.folders(folder)
         return [
             entry
@@ -199,15 +199,15 @@ class Overlaps:
         ]
 
     def is_filtered(self, entry: Entry) -> bool:
-        """Return whether some recipient may not see all rows of a table."""
+        """Return whether the table, or any grant of its share, has a filter or hidden columns."""
         return isinstance(entry, Table) and (entry.is_filtered or self._has_filtered_grant(entry.share))
 
     def folders(self, entry: Entry) -> list[Location]:
-        """Return the folders of an entry, with known buckets in place of access points."""
+        """Return the folders of an entry, with access points replaced by their buckets, if known."""
         return [self._records.buckets.resolve(location) for location in _locations(entry)]
 
     def stores(self, entry: Entry) -> frozenset[str]:
-        """Return the names of an entry's object store; access points always belong to AWS."""
+        """Return names that identify the object store of an entry; access points always belong to AWS."""
         storage = self._storages.get(entry.storage)
         has_access_point = any(access_point(location.bucket) for location in _locations(entry))
         return (stores_of(storage) if storage else frozenset({AWS})) | ({AWS} if has_access_point else frozenset())
@@ -218,10 +218,10 @@ class Overlaps:
         return {names.key(storage.name): storage for storage in [*stored, *([self._moved] if self._moved else [])]}
 
     def _exposes(self, entry: Entry, table: Table) -> bool:
-        """Return whether an entry's folders contain files of a table that the entry does not share.
+        """Return whether sharing an entry's folders would expose files of a table.
 
-        A table shares all files of its root. So two entries can have the same folder, one filtered and one with
-        `dir`. This does not apply to a view, because its folder contains the rows of all recipients.
+        False for two entries of the same table: one may be filtered, and the other share all files. This exception
+        does not apply to a view, because its folder contains the rows of all recipients.
         """
         is_same = isinstance(entry, Table) and table.view_properties is None
         root = self.folders(entry)[0] if is_same else None

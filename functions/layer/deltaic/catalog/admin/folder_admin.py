@@ -1,4 +1,4 @@
-"""Entries of volumes and skills: folders whose files are all shared, and never changed."""
+"""Administration of volumes and skills: folders whose files are all shared; the files are never changed."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
@@ -14,7 +14,7 @@ _Folder = TypeVar("_Folder", bound=Folder)
 
 
 class FolderAdmin(EntryAdmin[_Folder]):
-    """Create, get, list, update and delete the entries of volumes, or of skills."""
+    """Create, get, list, update and delete entries of volumes, or entries of skills."""
 
     def create(  # noqa: PLR0913 -- the attributes of an entry
         self,
@@ -47,7 +47,7 @@ class FolderAdmin(EntryAdmin[_Folder]):
 
 
 def _check_folder_name(entry: _Folder) -> _Folder:
-    """Return the entry; raises InvalidParameter for a skill whose name differs from its folder's."""
+    """Return the entry; raises InvalidParameter if a skill has another name than its folder."""
     folder = Location.parse(entry.location).prefix.rpartition("/")[2]
     if isinstance(entry, Skill) and folder != entry.name:
         raise InvalidParameter(

@@ -1,4 +1,4 @@
-"""Followed sources: a folder or Glue database whose Delta tables a schema shares automatically."""
+"""Administration of followed sources: folders or Glue databases whose Delta tables are shared automatically."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
 GLUE: Final = "glue:"
-"""Prefix of a source that is a database of AWS Glue."""
+"""Prefix of a source that is an AWS Glue database."""
 
 MOST_REASONS: Final = 50
-"""Most tables per check for which the reason that they are not shared is stored."""
+"""Maximum number of tables per check for which the reason why they are not shared is stored."""
 
 _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x20/.\x7f]")
 _DATABASE: Final = re.compile(r"glue:[^/:\x00-\x20\x7f]{1,255}")
@@ -29,19 +29,19 @@ _LONGEST_PATTERN: Final = 255
 
 
 class Follow(Item, frozen=True, kw_only=True):
-    """Followed source: its schema gets an entry for each Delta table."""
+    """A source that a schema follows: checks add an entry to the schema for each Delta table of the source."""
 
     share: str
     schema_name: str
     share_id: str
     source: str
-    """`s3://bucket/folder`, whose subfolders are the tables, or `glue:database`."""
+    """`s3://bucket/folder`, whose subfolders are tables, or `glue:database`."""
 
     storage: str = ""
-    """Name of the storage that has the tables; empty: AWS S3, read with the function's role."""
+    """Name of the storage that contains the tables; empty: AWS S3, read with the function's role."""
 
     exclude: tuple[str, ...] = ()
-    """Patterns of names (`*`, `?`, `[...]`) that are not shared."""
+    """Patterns (`*`, `?`, `[...]`) of the names of tables that are not shared."""
 
     history: bool = False
     """Whether tables are shared with their history."""
@@ -51,31 +51,31 @@ class Follow(Item, frozen=True, kw_only=True):
     """Time of the last check."""
 
     came: dict[str, int] = msgspec.field(default_factory=dict)
-    """Numbers of tables in the last check, by result."""
+    """Number of tables with each status in the last check."""
 
     reasons: dict[str, str] = msgspec.field(default_factory=dict)
-    """By table name, why a table is not shared; the first MOST_REASONS tables only."""
+    """Reasons why tables are not shared, by table name, for the first 50 of them."""
 
     failure: str = ""
-    """Why the source could not be checked; empty after success."""
+    """Why the last check failed; empty if it succeeded."""
 
     @property
     def title(self) -> str:
-        """The full name of the schema."""
+        """Full name of the schema that follows the source."""
         return f"{self.share}.{self.schema_name}"
 
     def excludes(self, name: str) -> bool:
-        """Return whether a pattern excludes a table of this name."""
+        """Return whether a pattern in `exclude` matches this table name."""
         return any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
 
 def name_for(source_name: str) -> str:
-    """Return the shared name of a folder or Glue table, with `_` for forbidden characters."""
+    """Return the name under which a folder or Glue table is shared: lower case, `_` for forbidden characters."""
     return _NOT_IN_NAMES.sub("_", source_name).lower()
 
 
 class FollowAdmin:
-    """Create, get, list, update and delete followed sources. Schemas and storages count them."""
+    """Create, get, list, update and delete followed sources. The entry counts of schemas and storages include them."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -90,9 +90,9 @@ class FollowAdmin:
         exclude: Sequence[str] | None = None,
         history: bool | None = None,
     ) -> Follow:
-        """Make a schema follow a source, or change the given settings of its followed source.
+        """Make a schema follow a source, or change the given settings if it follows the source already.
 
-        Raises NotFound for the schema or the storage, InvalidParameter, also if the schema follows another source.
+        Raises NotFound for the schema or the storage, and InvalidParameter, also if the schema follows another source.
         """
         key = keys.share_entry("follow", share, schema)
         settings = {"source": source, "storage": storage, "exclude": exclude, "history": history}
@@ -122,7 +122,7 @@ class FollowAdmin:
             before = Follow.read(item)
             if (before.source, before.storage) != (follow.source, assign.get("storage", before.storage)):
                 raise InvalidParameter(
-                    f"{before.title} follows {before.source} already: end that first "
+                    f"{before.title} follows {before.source} already: stop that first "
                     f"(deltaic share follow {before.share} --schema {before.schema_name} --off), or name another schema"
                 )
             return assign
@@ -142,13 +142,13 @@ class FollowAdmin:
     def record_check(
         self, follow: Follow, counts: Mapping[str, int], reasons: Mapping[str, str], failure: str = ""
     ) -> None:
-        """Record the result of a check, unless the schema does not follow the source any more."""
+        """Store the result of a check, unless the schema has stopped following the source."""
         assign = {"came": dict(counts), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
         key, same = keys.share_entry("follow", follow.share, follow.schema_name), {"created_at": follow.created_at}
         self._records.attempt([self._records.update(key, assign=assign, expect=same)])
 
     def delete(self, share: str, schema: str) -> Follow:
-        """Stop following; the entries of tables stay. Raises NotFound."""
+        """Stop following a source, but keep the table entries that were added from it; raises NotFound."""
         missing = _missing(share, schema)
         while True:
             follow = Follow.read(self._records.get_any(keys.share_entry("follow", share, schema), missing))
@@ -156,7 +156,7 @@ class FollowAdmin:
                 return follow
 
     def remove_all(self, share: str, schema: str) -> None:
-        """Stop following in a schema whose deletion has begun."""
+        """Make a schema whose deletion has begun stop following its source."""
         for item in self._records.find_many([keys.share_entry("follow", share, schema)]).values():
             self._remove(Follow.read(item))
 
@@ -170,14 +170,14 @@ class FollowAdmin:
 
 
 def checked_source(source: str) -> str:
-    """Return a folder or a database of Glue as it is stored; raises InvalidParameter."""
+    """Validate a source, and return it in the form in which it is stored; raises InvalidParameter."""
     if source.startswith(GLUE):
         if not _DATABASE.fullmatch(source):
             raise InvalidParameter(f"'{source}' is not a database of AWS Glue: write glue:database")
         return source
     location = Location.parse(source)
     if location.prefix.rpartition("/")[2] == "_delta_log":
-        raise InvalidParameter(f"'{source}' is the log of a table: name the folder that contains the tables")
+        raise InvalidParameter(f"'{source}' is the _delta_log folder of a table: name the folder with the tables")
     return location.uri
 
 

@@ -1,4 +1,4 @@
-"""Grants of the catalog, each stored twice: with its recipient and with its share."""
+"""Administration of grants, which are stored twice: once for their recipient and once for their share."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -27,11 +27,11 @@ class GrantAdmin:
     def create(
         self, recipient: str, share: str, *, partition_filter: str = "", ends_at: datetime | None = None
     ) -> Grant:
-        """Grant a share to a recipient: all rows, or the rows that a filter selects.
+        """Grant a recipient access to all rows of a share, or to the rows that `partition_filter` selects.
 
-        Requests a refresh of the share's views that have no rows for the recipient yet. Does not compare the filter
-        with the share's tables. Raises NotFound for share or recipient, AlreadyExists for an existing grant,
-        InvalidParameter for an invalid filter.
+        Requests a refresh of those views in the share that have no rows for the recipient yet. Does not check whether
+        the tables have the columns of the filter. Raises NotFound for the share or the recipient, AlreadyExists for an
+        existing grant, InvalidParameter for an invalid filter.
         """
         row_filter = checked_filter(partition_filter)
         holder = self._records.recipient(recipient)
@@ -72,10 +72,10 @@ class GrantAdmin:
     def update(
         self, recipient: str, share: str, *, partition_filter: str | None = None, ends_at: datetime | None = None
     ) -> Grant:
-        """Change filter or end of a grant; "" removes the filter, NEVER the end.
+        """Change the filter or the expiry of a grant; "" removes the filter, and NEVER the expiry.
 
-        None keeps a value. Does not compare the filter with the share's tables. Raises NotFound, and InvalidParameter
-        for an invalid filter.
+        None keeps a value. Does not check whether the tables have the columns of the filter. Raises NotFound, and
+        InvalidParameter for an invalid filter.
         """
         assign: dict[str, Any] = {} if ends_at is None else {"ends_at": stored_end(ends_at)}
         if partition_filter is not None:
@@ -95,31 +95,31 @@ class GrantAdmin:
             raise NotFound(missing) from None
 
     def revoke(self, recipient: str, share: str) -> Grant:
-        """Revoke a grant: the server refuses the recipient's next request. Raises NotFound."""
+        """Revoke a grant, so that the server rejects the recipient's next request for the share; raises NotFound."""
         grant = self.get(recipient, share)
         if not self._remove(grant):
             raise NotFound(_missing(recipient, share))
         return grant
 
     def of_recipient(self, recipient: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
-        """Yield the grants of a recipient, in the order of the shares' names; raises NotFound."""
+        """Yield the grants of a recipient, sorted by share name; raises NotFound."""
         return self._list(keys.of_recipient("grant", self._records.recipient(recipient).id), excerpt)
 
     def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
-        """Yield the grants of a share by recipient id, also in `excerpt`; raises NotFound."""
+        """Yield the grants of a share, sorted by recipient id, which `excerpt` also refers to; raises NotFound."""
         return self._list(keys.of_share("grant", self._records.share(share).name), excerpt)
 
     def list_all(self, *, expiring: bool = False) -> Iterator[Grant]:
-        """Yield the grants of all recipients, grouped by recipient, or only `expiring` ones (`Dynamo.scan`)."""
+        """Yield the grants of all recipients, or only those with an expiry, grouped by recipient (`Dynamo.scan`)."""
         return map(Grant.read, self._records.scan(keys.ENDING_GRANTS if expiring else keys.GRANTS))
 
     def remove_all(self, key_range: keys.KeyRange) -> None:
-        """Delete every grant of a share or a recipient whose deletion has begun."""
+        """Delete all grants in a key range: those of a share or a recipient whose deletion has begun."""
         for grant in tuple(self._list(key_range)):
             self._remove(grant)
 
     def _check_folders(self, share: str, row_filter: str, *_: object) -> Writes:
-        """Refuse a filter if credentials for another entry's folder would read all rows."""
+        """Raise InvalidParameter if credentials for an overlapping folder would bypass a grant's filter."""
         return check_folders(self._records, filtered_share=share) if row_filter else []
 
     def _list(self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY) -> Iterator[Grant]:

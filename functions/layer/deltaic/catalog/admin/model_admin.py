@@ -1,4 +1,4 @@
-"""Entries of models and of their versions, without their files."""
+"""Administration of models and model versions; their files are not read or changed."""
 
 from collections.abc import Iterator
 from typing import Final, Unpack
@@ -18,7 +18,7 @@ _LATEST: Final = 2**63 - 1
 
 
 class ModelAdmin(EntryAdmin[Model]):
-    """Create, get, list, update and delete models and their versions. A model counts its versions."""
+    """Create, get, list, update and delete models and their versions. Each model stores the number of its versions."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records, Model)
@@ -30,14 +30,15 @@ class ModelAdmin(EntryAdmin[Model]):
         return self._insert(model, {**model.attributes(), "versions": 0})
 
     def update(self, share: str, schema: str, name: str, *, comment: str | None = None) -> Model:
-        """Change the comment; raises NotFound, InvalidParameter."""
+        """Change the comment of a model; raises NotFound, InvalidParameter."""
         assign = checked(CHECKED, {"comment": comment})
         return self._change(share, schema, name, lambda _: assign)
 
     def delete(self, share: str, schema: str, name: str, *, force: bool = False, resume: bool = False) -> Model:
-        """Delete a model, with versions only by `force` (`resume` as for shares); raises NotFound, Conflict.
+        """Delete a model, including its versions if `force` is set; raises NotFound, or Conflict for versions.
 
-        From the first step of a forced deletion on, no version can be added. Repeat an interrupted call to finish it.
+        After a forced deletion has begun, no version can be added. If it is interrupted, repeat it. For `resume`, see
+        `ShareAdmin.delete`.
         """
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
         model = Model.read(self._records.get_any(key, missing, resume=resume))
@@ -70,9 +71,9 @@ class ModelAdmin(EntryAdmin[Model]):
         facts: Facts | None = None,
         **settings: Unpack[FolderSettings],
     ) -> ModelVersion:
-        """Add a version; raises NotFound for the model or the storage, AlreadyExists, InvalidParameter."""
+        """Add a version to a model; raises NotFound for the model or the storage, AlreadyExists, InvalidParameter."""
         if not 1 <= version <= _LATEST:
-            raise InvalidParameter(f"{version} is not a version of a model: write a number from 1 to {_LATEST}")
+            raise InvalidParameter(f"{version} is not a valid model version: write a number from 1 to {_LATEST}")
         model = self.get(share, schema, name)
         entry = ModelVersion.read({
             **{attribute: getattr(model, attribute) for attribute in ("name", "schema_name", "share", "share_id")},
@@ -90,26 +91,26 @@ class ModelAdmin(EntryAdmin[Model]):
         return entry
 
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
-        """Return a version; raises NotFound."""
+        """Return one version of a model; raises NotFound."""
         model = self.get(share, schema, name)
         key = keys.model_version(model.share, model.id, version)
         return ModelVersion.read(self._records.get_any(key, _missing_version(model, version)))
 
     def versions(self, share: str, schema: str, name: str) -> Iterator[ModelVersion]:
-        """Yield the versions of a model, in the order of their numbers; raises NotFound."""
+        """Yield the versions of a model, in ascending order of their numbers; raises NotFound."""
         return self._versions(self.get(share, schema, name))
 
     def update_version(
         self, share: str, schema: str, name: str, version: int, **changes: Unpack[FolderChanges]
     ) -> ModelVersion:
-        """Change the given settings of a version and keep the others; raises NotFound, InvalidParameter."""
+        """Change the given settings of a model version and keep the others; raises NotFound, InvalidParameter."""
         model = self.get(share, schema, name)
         key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
         return ModelVersion.read(self._change_item(key, missing, ModelVersion, lambda _: assign))
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
-        """Remove a version's entry, not the files; raises NotFound."""
+        """Delete the entry of a model version but not its files; raises NotFound."""
         while True:
             model = self.get(share, schema, name)
             entry = self.version(share, schema, name, version)

@@ -1,6 +1,6 @@
-"""Recipients of the catalog, with an id that never changes.
+"""Administration of recipients, each with an id that never changes.
 
-The properties are stored twice: with the name, for administrators, and with the id, where functions may read them.
+Limits and properties are stored twice: under the name for administrators, and under the id for the API functions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
 SignInMethods = TokenAdmin | Invitations | Federation | OAuthClients
-"""Everything that a recipient can sign in with: tokens, links, policies and clients."""
+"""Whatever a recipient can authenticate with: tokens, invitation links, federation policies and OAuth clients."""
 
 
 class RecipientAdmin:
@@ -84,15 +84,15 @@ class RecipientAdmin:
     ) -> Recipient:
         """Change the given settings and keep the others; raises NotFound, InvalidParameter.
 
-        Requests a refresh of views that have no rows for the new properties. `limits` are those of
-        `restrictions.changed_attributes`.
+        If properties change, requests a refresh of the granted views that have no rows for the recipient. `limits` has
+        the same meaning as in `restrictions.changed_attributes`.
         """
         check_lists(add_properties or {})
         ipv6 = [network for network in limits.get("add_addresses", ()) if ":" in network]
         if ipv6 and not self._answers_ipv6():
             raise InvalidParameter(
-                f"'{ipv6[0]}' is IPv6, but the endpoint supports only IPv4: no request could come from this network. "
-                "Deploy the stack with IpAddressType=dualstack first, or name an IPv4 network"
+                f"'{ipv6[0]}' is an IPv6 network, but the endpoint supports only IPv4, so no request can come from it: "
+                "deploy the stack with IpAddressType=dualstack first, or name an IPv4 network"
             )
 
         def change(item: Attributes) -> dict[str, Any]:
@@ -106,15 +106,15 @@ class RecipientAdmin:
         return changed
 
     def mark_cut_off(self, name: str) -> Recipient:
-        """Make the server refuse every request of a recipient; raises NotFound."""
+        """Make the server reject every request of a recipient; raises NotFound."""
         return self._change(name, lambda item: {"cut_off_at": item.get("cut_off_at") or now()})
 
     def restore(self, name: str) -> Recipient:
-        """Undo `mark_cut_off`: links and other keys work again, but tokens stay revoked. Raises NotFound."""
+        """Undo `mark_cut_off`; revoked tokens stay revoked, but other sign-in methods work again. Raises NotFound."""
         return self._change(name, lambda _: {"cut_off_at": None})
 
     def _change(self, name: str, change: Change) -> Recipient:
-        """Change a recipient and the copy that endpoints read."""
+        """Change a recipient, and the copy of its limits and properties that the API functions read."""
 
         def update_copy(before: Attributes, after: Mapping[str, Any]) -> Writes:
             assign = restrictions.copied_attributes(after)
@@ -126,10 +126,10 @@ class RecipientAdmin:
         )
 
     def delete(self, name: str, *, resume: bool = False) -> Recipient:
-        """Delete a recipient, its grants, tokens, links, policies and clients; raises NotFound.
+        """Delete a recipient with its grants, tokens, invitation links, policies and clients; raises NotFound.
 
-        From the first step on, none of these can be created for it. Repeat an interrupted call to finish it.
-        `resume` as for shares.
+        After the deletion has begun, none of these can be created for it. If the call is interrupted, repeat it.
+        `resume` has the same meaning as in `ShareAdmin.delete`.
         """
         key = keys.catalog_entry("recipient", name)
         recipient = Recipient.read(self._records.get_any(key, f"recipient '{name}' not found", resume=resume))

@@ -1,4 +1,4 @@
-"""Read and change entries of the catalog table in transactions that lose no concurrent change."""
+"""Read entries of the Catalog table, and change them in transactions that overwrite no concurrent change."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,24 +19,23 @@ from deltaic.protocol import names
 
 _RACES: Final = 50
 _LONGEST_PAUSE_SECONDS: Final = 2.56
-"""Longer than one read and one write take on a busy machine, so that many writers spread."""
+"""Longer than a read and a write take on a busy machine, so that many concurrent writers retry at different times."""
 _KEEP_CHANGING: Final = "other processes keep changing this part of the catalog: try again later"
 DELETING: Final = "deleting"
-"""The `state` of an entry whose deletion has begun: no entry can be created below it."""
+"""Value of the attribute `state` of an entry whose deletion has begun: nothing can be added to the entry any more."""
 
 
 class Excerpt(NamedTuple):
-    """A part of a listing; by default all of it."""
+    """Selects a part of a listing; by default, the whole listing."""
 
     after: str | None = None
     """Skip names up to and including this one."""
     prefix: str = ""
-    """Only names with this prefix, in any case."""
+    """Only names with this prefix (case-insensitive)."""
     limit: int | None = None
-    """Most entries to return; no more are read than necessary."""
 
     def narrow(self, key_range: keys.KeyRange) -> keys.KeyRange:
-        """Return the part of the range of a full listing, such as `keys.all_of("share")`."""
+        """Return the part of a key range that this excerpt selects; the range must be that of a whole listing."""
         first = f"{key_range.low}{keys.segment(self.prefix)}"
         low = first if self.after is None else max(first, f"{key_range.low}{keys.segment(self.after)}\0")
         return keys.KeyRange(key_range.pk, low, f"{first}{_HIGHEST}" if self.prefix else key_range.high)
@@ -47,19 +46,18 @@ EVERY: Final = Excerpt()
 _HIGHEST: Final = "\U0010ffff"
 
 Change = Callable[[Attributes], Mapping[str, Any]]
-"""Takes the stored attributes and returns those that change; None removes one."""
+"""Takes the stored attributes of an entry, and returns the new values of those that change; None removes one."""
 
 
 Checks = Mapping[str, Callable[[Any], Any]]
-"""By attribute name, a function that returns a value as it is stored, or raises InvalidParameter."""
+"""For each attribute name, a function that converts a value to its stored form, or raises InvalidParameter."""
 
 
 class Records:
-    """Entries of one catalog table, with look-ups that all admin classes need."""
+    """Read and write the entries of one Catalog table; all admin classes use it."""
 
     def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets) -> None:
         self.table = table
-        """The name of the DynamoDB table."""
         self.buckets = buckets
         self._dynamo = dynamo
         self.put_new, self.check = partial(put_new, table), partial(check, table)
@@ -78,7 +76,7 @@ class Records:
         return Recipient.read(self.get(keys.catalog_entry("recipient", name), f"recipient '{name}' not found"))
 
     def get_any(self, key: Key, missing: str, *, resume: bool = False) -> Attributes:
-        """Return an entry, even one whose deletion has begun; with `resume` only such an entry.
+        """Return an entry, even if its deletion has begun; with `resume`, only if its deletion has begun.
 
         Raises NotFound with the message `missing`.
         """
@@ -97,12 +95,12 @@ class Records:
     def all(
         self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY, *, include_deleting: bool = True
     ) -> Iterator[Attributes]:
-        """Yield the entries of a listing, or an excerpt, in key order."""
+        """Yield the entries in a key range, or an excerpt of them, sorted by key."""
         items = self._dynamo.query(self.table, excerpt.narrow(key_range), page_size=excerpt.limit)
         return islice((item for item in items if include_deleting or "state" not in item), excerpt.limit)
 
     def scan(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
-        """Yield the entries of a kind in no order, reading the whole table (`Dynamo.scan`)."""
+        """Yield the entries whose keys have these prefixes, in no order; reads the whole table (`Dynamo.scan`)."""
         return self._dynamo.scan(self.table, prefix)
 
     def find_many(self, entry_keys: Iterable[Key]) -> dict[Key, Attributes]:
@@ -110,19 +108,19 @@ class Records:
         return self._dynamo.batch_get(self.table, list(entry_keys))
 
     def count_storage_use(self, storage: str, change: int) -> Writes:
-        """Return the write that changes a storage's number of entries; none for AWS S3."""
+        """Return the write that adds `change` to the entry count of a storage; no write if `storage` is empty."""
         return [self.update(keys.catalog_entry("storage", storage), add={"tables": change})] if storage else []
 
     def count_storage_move(self, before: str, after: str) -> Writes:
-        """Return the writes that count an entry in another storage, if it moves."""
+        """Return the writes that move one entry from the count of storage `before` to that of `after`."""
         return [] if before == after else [*self.count_storage_use(after, 1), *self.count_storage_use(before, -1)]
 
     def transact(self, writes: Iterable[Write]) -> None:
-        """Write all or nothing; raises ConditionFailed for the first condition that fails."""
+        """Write everything or nothing; raises ConditionFailed for the first condition that fails."""
         self._dynamo.transact(writes)
 
     def attempt(self, writes: Iterable[Write]) -> bool:
-        """Write all or nothing; return False if a condition fails."""
+        """Write everything or nothing; return False if a condition fails."""
         try:
             self.transact(writes)
         except ConditionFailed:
@@ -130,10 +128,11 @@ class Records:
         return True
 
     def transact_checked(self, writes: Sequence[Write], check: Callable[[], Writes]) -> None:
-        """Write all or nothing, if a check of other entries allows it.
+        """Write everything or nothing, if a check of other entries succeeds.
 
-        `check` returns writes that fail if the entries that it read have changed. In that case, the check and the
-        writes are repeated. Raises what `check` raises, ConditionFailed for a condition of `writes`, and Conflict.
+        `check` returns writes that fail if the entries that it read have changed since. Then the check and the writes
+        are repeated. Raises the errors of `check`, ConditionFailed for a condition of `writes`, and Conflict after too
+        many repetitions.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
@@ -152,10 +151,10 @@ class Records:
         also: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
         check: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
     ) -> Attributes:
-        """Change an entry together with the writes of `also`; repeat after a concurrent change.
+        """Change an entry in one transaction with the writes of `also`; repeats it after a concurrent change.
 
-        Raises ConditionFailed for a failed condition of `also`, with an index from 1. `check` as in
-        `transact_checked`.
+        Raises ConditionFailed for a condition of `also`; its index counts the writes of `also` from 1. `check` has the
+        same meaning as in `transact_checked`.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             item = self.get(key, missing)
@@ -177,10 +176,10 @@ class Records:
 def merged_properties(
     before: Mapping[str, str], add: Mapping[str, str] | None, remove: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return properties with some removed and then some added.
+    """Return the properties `before` without those in `remove`, and then with those in `add`.
 
-    Raises InvalidParameter beyond the protocol's limits, and for a missing property in `remove`: otherwise a typing
-    error would leave access in place that the operator believes to be removed.
+    Raises InvalidParameter for properties that exceed the protocol's limits, and for a property in `remove` that does
+    not exist: a typing error must not let the operator believe that access was removed.
     """
     missing = [name for name in remove if name not in before]
     if missing:
@@ -191,13 +190,13 @@ def merged_properties(
 
 
 def checked_id(identifier: str) -> str:
-    """Return a UUID in its canonical spelling; raises InvalidParameter."""
+    """Return a UUID in canonical form; raises InvalidParameter."""
     try:
         return str(UUID(identifier))
     except ValueError:
-        raise InvalidParameter(f"'{identifier}' is not a UUID: leave it out to get a new one") from None
+        raise InvalidParameter(f"'{identifier}' is not a UUID: write a UUID, or omit it to get a new one") from None
 
 
 def checked(checks: Checks, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values other than None as they are stored, in check order."""
+    """Convert the values to their stored form with `checks`, in the order of `checks`, and omit None."""
     return {name: check(values[name]) for name, check in checks.items() if values.get(name) is not None}

@@ -1,4 +1,4 @@
-"""Schemas of the catalog, each in one share; only empty schemas can be deleted."""
+"""Administration of schemas, each of which belongs to one share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from deltaic.protocol import names
 
 
 class SchemaAdmin:
-    """Create, get, list, update and delete schemas. A share counts its schemas."""
+    """Create, get, list, update and delete schemas. Each share stores the number of its schemas."""
 
     def __init__(self, records: Records, entry_admins: Sequence[FollowAdmin | EntryAdmin[Any]]) -> None:
         self._records = records
@@ -49,21 +49,21 @@ class SchemaAdmin:
         return self._records.schema(share, name)
 
     def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
-        """Yield the schemas of a share, or an excerpt, by name; raises NotFound."""
+        """Yield the schemas of a share, or an excerpt of them, sorted by name; raises NotFound."""
         self._records.share(share)
         return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
 
     def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
-        """Change the comment; raises NotFound, InvalidParameter."""
+        """Change the comment of a schema; raises NotFound, InvalidParameter."""
         assign = {} if comment is None else {"comment": names.check_comment(comment)}
         missing = f"schema '{share}.{name}' not found"
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
     def delete(self, share: str, name: str, *, force: bool = False, resume: bool = False) -> Schema:
-        """Delete a schema, with entries only by `force` (`resume` as for shares); raises NotFound, Conflict.
+        """Delete a schema, including its entries if `force` is set; raises NotFound, or Conflict for entries.
 
-        From the first step of a forced deletion on, no entry can be created in it. Repeat an interrupted call to
-        finish it.
+        After a forced deletion has begun, no entry can be created in the schema. If the call is interrupted, repeat
+        it. `resume` has the same meaning as in `ShareAdmin.delete`.
         """
         key, parent = keys.schema(share, name), keys.catalog_entry("share", share)
         missing = f"schema '{share}.{name}' not found"
@@ -89,6 +89,6 @@ class SchemaAdmin:
         return schema
 
     def remove_all(self, share: str) -> None:
-        """Delete every schema of a share whose deletion has begun, with its entries."""
+        """Delete every schema, with its entries, of a share whose deletion has begun."""
         for item in tuple(self._records.all(keys.of_share("schema", share))):
             self.delete(share, item["name"], force=True)

@@ -1,4 +1,4 @@
-"""Shares of the catalog, with unique names and ids that never change."""
+"""Administration of shares, which have unique names and ids that never change."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -41,7 +41,7 @@ class ShareAdmin:
         properties: Mapping[str, str] | None = None,
         share_id: str | None = None,
     ) -> Share:
-        """Create a share with a new id, or with its UUID in another catalog.
+        """Create a share with a new id, or with `share_id`, for example its UUID in another catalog.
 
         Raises AlreadyExists, InvalidParameter.
         """
@@ -66,7 +66,7 @@ class ShareAdmin:
         return self._records.share(name)
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Share]:
-        """Yield the shares, or an excerpt, in the order of their names."""
+        """Yield the shares, or an excerpt of them, sorted by name."""
         return map(Share.read, self._records.all(keys.all_of("share"), excerpt, include_deleting=False))
 
     def update(
@@ -87,11 +87,11 @@ class ShareAdmin:
         return Share.read(self._records.change(keys.catalog_entry("share", name), f"share '{name}' not found", change))
 
     def delete(self, name: str, *, force: bool = False, resume: bool = False) -> Share:
-        """Delete a share and its grants, with schemas only by `force`; raises NotFound, Conflict.
+        """Delete a share with its grants, and its schemas if `force` is set; raises NotFound, or Conflict for schemas.
 
-        With `resume`, delete only a share whose deletion has begun, not a new share of the same name.
-        From the first step on, no schema can be created in it and it cannot be granted. Repeat an interrupted call to
-        finish it.
+        After the deletion has begun, no schema can be created in the share, and it cannot be granted. If the call is
+        interrupted, repeat it. With `resume`, only deletes a share whose deletion has begun, not a new share with the
+        same name.
         """
         key = keys.catalog_entry("share", name)
         missing = f"share '{name}' not found"

@@ -1,4 +1,4 @@
-"""Storages of the catalog: object stores other than AWS S3, with keys in Secrets Manager."""
+"""Administration of storages: object stores whose access keys are in Secrets Manager, or that need another role."""
 
 import json
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 SECRETS: Final = "deltaic/storage"
-"""Prefix of the secrets' names. The catalog and the storage follow, so a role can be limited to one stage."""
+"""Prefix of secret names, followed by the names of catalog and storage, so that IAM policies can name a catalog."""
 
 # What Secrets Manager allows in a name (CreateSecret, "Name"), except the slash, which separates parts here.
 _NAME: Final = re.compile(r"[A-Za-z0-9_+=.@-]{1,100}")
@@ -32,14 +32,14 @@ _ROLE: Final = re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{
 
 @dataclass(frozen=True, slots=True)
 class AccessKeys:
-    """Access keys of an S3-compatible store, which the catalog never contains."""
+    """Access key of an S3-compatible object store; it is never stored in the catalog."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
 
 
 class StorageSettings(TypedDict, total=False):
-    """Settings of a storage; None or a missing key keeps the current value."""
+    """Settings of a storage; None or an absent setting keeps the current value."""
 
     endpoint: str | None
     public_endpoint: str | None
@@ -55,7 +55,7 @@ def connect_secrets() -> "SecretsManagerClient":
 
 
 class StorageAdmin:
-    """Create, get, list, update and delete storages; `secrets` returns the client of Secrets Manager."""
+    """Create, get, list, update and delete storages; `secrets` returns the Secrets Manager client."""
 
     def __init__(self, records: Records, secrets: "Callable[[], SecretsManagerClient]" = connect_secrets) -> None:
         self._records = records
@@ -64,7 +64,7 @@ class StorageAdmin:
     def create(
         self, name: str, *, access_keys: AccessKeys | None = None, **settings: Unpack[StorageSettings]
     ) -> Storage:
-        """Create a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
+        """Create a storage, with its access keys in Secrets Manager; raises AlreadyExists, InvalidParameter."""
         storage = Storage(
             name=check_storage_name(name),
             **checked(_CHECKED, settings),
@@ -85,11 +85,11 @@ class StorageAdmin:
         return storage
 
     def get(self, name: str) -> Storage:
-        """Return a storage, without its keys; raises NotFound."""
+        """Return a storage without its access keys; raises NotFound."""
         return Storage.read(self._records.get(keys.catalog_entry("storage", name), f"storage '{name}' not found"))
 
     def list(self) -> Iterator[Storage]:
-        """Yield all storages, in the order of their names."""
+        """Yield all storages, sorted by name."""
         return (Storage.read(item) for item in self._records.all(keys.all_of("storage")))
 
     def update(
@@ -163,30 +163,30 @@ def _translated_errors() -> Iterator[None]:
 
 
 def check_storage_name(name: str) -> str:
-    """Return a valid name of a storage; raises InvalidParameter for any other."""
+    """Return the name if it is a valid storage name; otherwise raise InvalidParameter."""
     if not _NAME.fullmatch(name):
-        raise InvalidParameter(f"'{name}' is not a name of a storage: use up to 100 letters, digits and _ + = . @ -")
+        raise InvalidParameter(f"'{name}' is not a valid storage name: use up to 100 letters, digits and _ + = . @ -")
     return name
 
 
 def checked_endpoint(endpoint: str) -> str:
-    """Return the address of a store without a slash at its end; raises InvalidParameter."""
+    """Validate the URL of an object store, and return it without a slash at the end; raises InvalidParameter."""
     if endpoint and "@" in parse_endpoint(endpoint).netloc:
         raise InvalidParameter("an endpoint must not contain credentials: give access keys instead")
     return endpoint.rstrip("/")
 
 
 def checked_region(region: str) -> str:
-    """Return the name of a region; raises InvalidParameter if it has forbidden characters."""
+    """Return a region name; raises InvalidParameter if it contains characters that no region name contains."""
     if not _REGION.fullmatch(region):
-        raise InvalidParameter(f"'{region}' is not a region: write, for example, us-east-1")
+        raise InvalidParameter(f"'{region}' is not a region name: write, for example, us-east-1")
     return region
 
 
 def checked_role(role_arn: str) -> str:
-    """Return the ARN of a role, or "" for none; raises InvalidParameter."""
+    """Return the ARN of an IAM role, or "" for none; raises InvalidParameter."""
     if role_arn and not _ROLE.fullmatch(role_arn):
-        raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
+        raise InvalidParameter(f"'{role_arn}' is not the ARN of a role: write arn:aws:iam::<account>:role/<name>")
     return role_arn
 
 

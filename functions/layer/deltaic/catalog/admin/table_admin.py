@@ -1,4 +1,4 @@
-"""Table entries of the catalog: location and rights of each shared table."""
+"""Administration of table entries: the location of each shared table, and what recipients may read."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,11 +35,11 @@ _DEFAULTS: Final = {
     "followed": False,
     "unlisted": "",
 }
-"""Values that an entry does not store, because the role of jobs may not write these attributes."""
+"""Defaults that are not stored, because the IAM role of jobs may not write these attributes."""
 
 Validate = Callable[[Table, Table | None], Table]
-"""Takes a new entry and the stored one, and returns the new entry, with hidden columns spelled as in the table's log.
-Raises DeltaicError for an invalid entry."""
+"""Compares a new entry with the table's log; also gets the stored entry, if any. Returns the new entry, with the names
+of hidden columns in the same case as in the log. Raises DeltaicError for an invalid entry."""
 
 
 class TableSettings(TypedDict, total=False):
@@ -70,9 +70,9 @@ def _accept(new: Table, _before: Table | None) -> Table:
 
 
 class TableAdmin(EntryAdmin[Table]):
-    """Create, get, list, update and delete table entries, but never the tables themselves.
+    """Create, get, list, update and delete table entries; the tables themselves are never changed.
 
-    Schemas and storages count their tables, so that only empty ones can be deleted.
+    Schemas and storages store the number of their tables, so that only empty ones can be deleted.
     """
 
     def __init__(self, records: Records, partitions: ViewPartitions) -> None:
@@ -105,7 +105,7 @@ class TableAdmin(EntryAdmin[Table]):
         return self.add(validate(table, None))
 
     def add(self, table: Table, also: Sequence[Write] = ()) -> Table:
-        """Write a complete entry and other items in one transaction; raises the errors of `create`."""
+        """Write a complete table entry and the writes `also` in one transaction; raises the errors of `create`."""
         return self._insert(table, to_item(table), also)
 
     def update(
@@ -113,7 +113,7 @@ class TableAdmin(EntryAdmin[Table]):
     ) -> Table:
         """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter.
 
-        Filter and hidden columns of a view cannot be changed. `validate` as in `create`.
+        Location, filter and similar settings of a view cannot be changed. `validate` is as in `create`.
         """
         assign = checked(_CHECKED, changes)
 
@@ -132,14 +132,14 @@ class TableAdmin(EntryAdmin[Table]):
         return self._change(share, schema, name, change)
 
     def find_many(self, share: str, schema: str, table_names: Iterable[str]) -> dict[str, Table]:
-        """Return the existing tables of a schema with these names, by `Table.key`."""
+        """Return the tables of a schema that exist among these names, by `Table.key`."""
         items = self._records.find_many(keys.asset("table", share, schema, name) for name in table_names)
         return {table.key: table for table in map(Table.read, items.values())}
 
     def set_listed(self, table: Table, hidden_reason: str) -> None:
-        """Hide a followed table for a reason, or list it again if the reason is empty.
+        """Hide a table of a followed source from recipients, or show it again if `hidden_reason` is empty.
 
-        Does nothing if the table was changed since: the next check reads it again.
+        Does nothing if the entry has changed since it was read; the next check of the source reads it again.
         """
         key = keys.asset("table", table.share, table.schema_name, table.name)
         expect = {"id": table.id, "followed": True, "location": table.location, "storage": table.storage}
@@ -148,16 +148,16 @@ class TableAdmin(EntryAdmin[Table]):
         ])  # fmt: skip
 
     def list_filtered(self) -> Iterator[Table]:
-        """Yield every filtered table, including views."""
+        """Yield every table with a filter or hidden columns, including views."""
         return (entry for entry in entries_of(self._records) if isinstance(entry, Table) and entry.is_filtered)
 
     @property
     def overlaps(self) -> Overlaps:
-        """A comparison of the catalog's folders."""
+        """Comparison of the folders of all entries of the catalog."""
         return Overlaps(self._records)
 
     def _remove(self, table: Table, also: Sequence[Write] = ()) -> bool:
-        """Delete an entry as it was read, and the other items of a view."""
+        """Delete a table entry and, for a view, its definition and partitions; return False if the entry changed."""
         if table.view_properties is not None:
             self._partitions.remove_all(table)
             view = keys.asset("view", table.share, table.schema_name, table.name)
@@ -166,13 +166,13 @@ class TableAdmin(EntryAdmin[Table]):
 
 
 def to_item(table: Table) -> dict[str, Any]:
-    """Return the attributes of an entry that are stored."""
+    """Return the attributes of a table entry that are stored: those without a default value in `_DEFAULTS`."""
     return {name: value for name, value in table.attributes().items() if _DEFAULTS.get(name, ABSENT) != value}
 
 
 def _checked_iceberg(access: str) -> IcebergAccess:
     if access not in _ICEBERG:
-        raise InvalidParameter(f"'{access}' is not an access of Iceberg clients: use 'vended', 'signed' or '' (none)")
+        raise InvalidParameter(f"'{access}' is not an Iceberg access mode: use 'vended', 'signed' or '' (none)")
     return cast("IcebergAccess", access)
 
 
@@ -183,7 +183,7 @@ def _checked_format(text: str) -> TableFormat:
 
 
 def checked_metadata(location: str) -> str:
-    """Return the location of an Iceberg table's metadata, or "" for none; raises InvalidParameter."""
+    """Return a valid location of Iceberg metadata, or "" for none; raises InvalidParameter."""
     if location and not re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", location):
         raise InvalidParameter(
             f"'{location}' is not a location of Iceberg metadata: write "

@@ -1,4 +1,4 @@
-"""Locations of shared tables, and the state of each location that scheduled functions store."""
+"""List the locations of shared tables, and store what scheduled functions know about each location."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ from deltaic.storage.locations import Location
 
 
 class SharedLocation(msgspec.Struct, frozen=True):
-    """A location as `s3://bucket/folder`, and the name of its storage (empty: AWS S3)."""
+    """Location of a shared table, `s3://bucket/folder`, and the name of its storage (empty: AWS S3)."""
 
     location: str
     storage: str
 
 
 class SharedLocations:
-    """Locations of shared tables, with the last checkpoint check and the newest reported version."""
+    """Locations of shared tables, each with its last checkpoint check and its last reported version."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -30,7 +30,7 @@ class SharedLocations:
         self._clock = clock
 
     def entries(self) -> Iterator[tuple[SharedLocation, Table]]:
-        """Yield each listed Delta table with its location, except those of shares in deletion."""
+        """Yield each Delta table that recipients can see, with its location; skips shares that are being deleted."""
         for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
                 continue
@@ -48,25 +48,25 @@ class SharedLocations:
         return Storage.read(item)
 
     def due_for_checkpoint(self) -> list[SharedLocation]:
-        """Return the locations whose checkpoints the stack writes, without duplicates.
+        """Return the locations of the tables for which the stack writes checkpoints, without duplicates.
 
-        Locations that were never checked come first, then those unchecked for longest.
+        Sorted by the time of the last check; locations that were never checked come first.
         """
         state_keys = {shared: _key("checkpoint", shared) for shared, table in self.entries() if table.checkpoint}
         states = self._dynamo.batch_get(self._table, list(state_keys.values()))
         return sorted(state_keys, key=lambda shared: states.get(state_keys[shared], {}).get("looked", 0))
 
     def record_check(self, shared: SharedLocation) -> None:
-        """Record that a location was checked now, so that the others come first next time."""
+        """Store that a location is being checked now, so that the others come first in the next run."""
         self._store("checkpoint", shared, {"looked": int(self._clock() * 1000)})
 
     def stored_versions(self, locations: Sequence[SharedLocation]) -> dict[SharedLocation, int]:
-        """Return the stored versions; a location without one is not in the result."""
+        """Return the last reported version of each location; omits locations without one."""
         by_key = {_key("version", shared): shared for shared in locations}
         return {by_key[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(by_key)).items()}
 
     def store_version(self, shared: SharedLocation, version: int) -> None:
-        """Store the newest version that was reported."""
+        """Store the version of a location that notices have reported."""
         self._store("version", shared, {"version": version})
 
     def _store(self, kind: str, shared: SharedLocation, state: Mapping[str, int]) -> None:

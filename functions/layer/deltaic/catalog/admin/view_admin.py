@@ -1,4 +1,4 @@
-"""Views of the catalog: a table entry, the view's SQL and settings, and its partitions."""
+"""Administration of views, which consist of a table entry, a definition with SQL and settings, and partitions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -31,7 +31,7 @@ class ViewSettings(TypedDict, total=False):
 
 
 class ViewAdmin:
-    """Create, get, list, update and delete views, and record refreshes, without running SQL."""
+    """Create, get, list, update and delete views, and store the results of refreshes; runs no SQL."""
 
     def __init__(
         self, records: Records, tables: TableAdmin, partitions: ViewPartitions, requests: ViewRequests
@@ -55,7 +55,7 @@ class ViewAdmin:
         table_id: str | None = None,
         **settings: Unpack[ViewSettings],
     ) -> View:
-        """Create a view without rows; its schema counts it as a table.
+        """Create a view without rows; it is counted as a table of its schema.
 
         `properties` are the recipient properties that the SQL uses. Raises NotFound for the schema or the source,
         AlreadyExists, InvalidParameter.
@@ -90,7 +90,7 @@ class ViewAdmin:
         return view
 
     def source(self, name: str) -> Table:
-        """Return the entry of a table that a view may read; raises NotFound, InvalidParameter."""
+        """Return the table entry with this full name; raises NotFound, or InvalidParameter if views cannot read it."""
         share, schema, table = names.split_table_name(name)
         entry = self._tables.get(share, schema, table)
         if entry.view_properties is not None:
@@ -111,7 +111,7 @@ class ViewAdmin:
         return self._tables.get(view.share, view.schema_name, view.name)
 
     def list(self, share: str) -> Iterator[View]:
-        """Yield the views of a share, in the order of their names; raises NotFound."""
+        """Yield the views of a share, sorted by name; raises NotFound."""
         self._records.share(share)
         return (View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item)
 
@@ -133,8 +133,8 @@ class ViewAdmin:
     ) -> View:
         """Change the given settings and keep the others; raises NotFound, InvalidParameter.
 
-        New SQL needs its `properties`. It removes all partitions and requests a refresh, because it may hide rows
-        that the old SQL showed. Until the refresh, no recipient can read the view; older versions stay hidden.
+        `sql` requires `properties`. New SQL removes all partitions and requests a refresh, because it may hide rows
+        that the old SQL selected. Until then, no recipient can read the view; its older versions stay hidden.
         """
         if (sql is None) != (properties is None):
             raise InvalidParameter("SQL and properties belong together: give both, or neither")
@@ -162,9 +162,9 @@ class ViewAdmin:
         return View.read(self._records.change(key, _missing(share, schema, name), change, also=remove_partitions))
 
     def delete(self, share: str, schema: str, name: str) -> Table:
-        """Delete a view with its table entry and its partitions, not its files; raises NotFound.
+        """Delete a view with its table entry and its partitions, but not its files; raises NotFound.
 
-        Repeat an interrupted call to finish it.
+        If the call is interrupted, repeat it.
         """
         table = self._tables.get(share, schema, name)
         if table.view_properties is None:
@@ -176,10 +176,10 @@ class ViewAdmin:
         return self._requests.request(share, schema, name)
 
     def record_refresh(self, view: View, result: Mapping[str, Any], *, keep_request: bool) -> View:
-        """Record the result of a refresh that read `view` at its start.
+        """Store the result of a refresh; `view` is the definition that the refresh read at its start.
 
-        Removes the request for the refresh, unless a newer request exists, the SQL changed, or `keep_request`.
-        Raises NotFound if the view was deleted, Conflict if a new view has its name.
+        Removes the request for the refresh, unless `keep_request` is set, a newer request exists, or the SQL has
+        changed. Raises NotFound if the view was deleted, and Conflict if a new view has the same name.
         """
 
         def change(item: Attributes) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class ViewAdmin:
         return self._change(view, change)
 
     def record_failure(self, view: View, reason: str) -> View:
-        """Record why a refresh failed, and keep the result of the last one; raises NotFound."""
+        """Store why a refresh failed, in addition to the result of the last successful one; raises NotFound."""
         failure = {"failure": reason, "failed_at": int(now().timestamp())}
         return self._change(view, lambda item: {"last_refresh": {**item["last_refresh"], **failure}})
 
@@ -207,9 +207,9 @@ class ViewAdmin:
 
 
 def _check_separate(location: str, source: Table) -> str:
-    """Return the location; raises InvalidParameter if it overlaps with the source's.
+    """Return the location of a view; raises InvalidParameter if it overlaps with the folder of its source.
 
-    Otherwise, maintenance of the source would delete the view's files.
+    If they overlapped, maintenance of the source would delete the view's files.
     """
     view_folder, source_folder = Location.parse(location), Location.parse(source.location)
     if view_folder.contains(source_folder) or source_folder.contains(view_folder):
@@ -230,17 +230,17 @@ def _checked_properties(properties: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_key(key: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a view's key without duplicates; raises InvalidParameter for an empty name."""
+    """Return the names of a view's key columns without duplicates; raises InvalidParameter for an empty name."""
     if not all(key):
         raise InvalidParameter("the name of a key column is empty: name columns of the view")
     return tuple(dict.fromkeys(key))
 
 
 def checked_staleness(seconds: int) -> int:
-    """Return the maximal age in seconds; raises InvalidParameter below 0 or above ten years."""
+    """Return the maximum staleness of a view in seconds; raises InvalidParameter below 0 or above ten years."""
     if not 0 <= seconds <= LONGEST_STALENESS.total_seconds():
         raise InvalidParameter(
-            f"a maximal staleness of {seconds} seconds is out of range: choose 0 seconds (none) to ten years "
+            f"a maximum staleness of {seconds} seconds is out of range: choose 0 seconds (none) to ten years "
             f"({LONGEST_STALENESS.days} days)"
         )
     return seconds

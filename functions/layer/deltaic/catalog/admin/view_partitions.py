@@ -1,4 +1,4 @@
-"""Partitions of views: audiences with rows in a view, and their first version."""
+"""Store the partitions of views: which audiences have rows in a view, and since which version."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -13,13 +13,13 @@ from deltaic.errors import Conflict
 _Element = TypeVar("_Element")
 
 BATCH_SIZE: Final = 90
-"""Partitions per transaction. DynamoDB accepts 100 writes, and a transaction has others too."""
+"""Partitions per transaction. DynamoDB accepts 100 writes, and each transaction also needs a few others."""
 
 
 class ViewPartitions:
-    """List, add and remove partitions.
+    """List, add and remove the partitions of views.
 
-    A partition is added after the commit of its rows and removed before they are, so its rows always exist.
+    A partition is added after its rows are committed and removed before they are deleted, so its rows always exist.
     """
 
     def __init__(self, records: Records) -> None:
@@ -30,9 +30,9 @@ class ViewPartitions:
         return [ViewPartition.read(item) for item in self._records.all(keys.view_partitions(share, table_id))]
 
     def put(self, view: View, partitions: Sequence[ViewPartition]) -> None:
-        """Add partitions, whose rows the view now has.
+        """Add partitions whose rows were committed to the view's table.
 
-        Raises Conflict if the view was deleted or its SQL differs from that of `view`, which the rows come from.
+        Raises Conflict if the view was deleted, or if its SQL has changed since the rows were computed from `view`.
         """
         same = {"table_id": view.table_id, "sql": view.sql, "state": ABSENT}
         view_key = keys.asset("view", view.share, view.schema_name, view.name)
@@ -52,19 +52,19 @@ class ViewPartitions:
                 raise Conflict(f"'{title}' was changed while it was refreshed: refresh it again") from None
 
     def remove(self, share: str, table_id: str, audiences: Iterable[str]) -> None:
-        """Remove the partitions of these audiences."""
+        """Remove the partitions for these audiences."""
         for batch in _batches(list(audiences)):
             self._records.transact(self.removals(share, table_id, batch))
 
     def removals(self, share: str, table_id: str, audiences: Iterable[str]) -> Writes:
-        """Return the writes that remove partitions, for a transaction."""
+        """Return the writes that remove the partitions for these audiences, for a transaction."""
         return [
             self._records.delete(keys.view_partition(share, table_id, audience), present=False)
             for audience in audiences
         ]
 
     def remove_all(self, table: Table) -> None:
-        """Begin the deletion of a view: remove its partitions, and prevent new ones."""
+        """Mark a view as being deleted, so that no partitions can be added, and remove its partitions."""
         key = keys.asset("view", table.share, table.schema_name, table.name)
         same = {"table_id": table.id}  # fails if the view was deleted, or a new view has its name
         self._records.attempt([self._records.update(key, assign={"state": DELETING}, expect=same)])

@@ -1,4 +1,4 @@
-"""Request refreshes of views that do not yet have rows for a recipient."""
+"""Request refreshes of views, for example if a view does not have rows for a recipient yet."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,7 +17,7 @@ _TICK = timedelta(seconds=1)
 
 
 class ViewRequests:
-    """Request refreshes of views."""
+    """Store requests for refreshes of views in the catalog."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -28,10 +28,10 @@ class ViewRequests:
         return View.read(self._records.change(keys.asset("view", share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
-        """Request refreshes of views in granted shares without rows for the recipient; raises NotFound.
+        """Request a refresh of each view in these shares that has no rows for the recipient; raises NotFound.
 
-        Call it after the change. It reads the recipient again: if recipient and grant change at the same time, the
-        later call sees both changes.
+        Call it after a change of the recipient or of a grant. It reads the recipient again, so that if both change at
+        the same time, the later call sees both changes.
         """
         shares = list(shares)
         recipient = self._records.recipient(name)
@@ -53,6 +53,6 @@ class ViewRequests:
 
 
 def refresh_request(item: Attributes) -> dict[str, Any]:
-    """Return the change that requests a refresh, with a time after all earlier ones."""
+    """Return the change of a view that requests a refresh, with a time after all earlier requests and refreshes."""
     earlier = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
     return {"requested_at": max([now(), *(datetime.fromtimestamp(seconds, UTC) + _TICK for seconds in earlier)])}
