@@ -1,4 +1,4 @@
-"""Command lines of the jobs, the same in `deltaic`, `python -m deltaic_pipeline.JOB` and spark-submit."""
+"""Parse the command lines of jobs, the same for `deltaic`, `python -m deltaic_pipeline.JOB` and spark-submit."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
 
 LONGEST_WAIT_SECONDS = 86_400
-"""One day: a writer that holds a table longer is assumed to hang."""
+"""Maximum for --wait, one day: a writer that holds a table's lease for longer is assumed to hang."""
 
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
@@ -105,14 +105,14 @@ class CommandLine(argparse.ArgumentParser):
     """Argument parser that suggests the nearest option for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and exit with 2."""
+        """Print the error, with a suggestion for an unknown option, and exit with code 2."""
         _, unknown, rest = message.partition("unrecognized arguments: ")
         near = did_you_mean(rest.split(maxsplit=1)[0].partition("=")[0], self._option_string_actions) if unknown else ""
         super().error(message + near)
 
 
 def parser(job: str) -> CommandLine:
-    """Return the command line of a job."""
+    """Return the argument parser of a job, such as `publish`."""
     spec = _JOBS[job]
     line = CommandLine(
         prog=f"{called()} {spec.command}",
@@ -261,7 +261,7 @@ _JOBS: Mapping[str, _JobSpec] = {
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """Parse the name and value of `NAME=VALUE`."""
+    """Split `NAME=VALUE` into name and value."""
     name, equals, value = text.partition("=")
     if name and equals:
         return name, value

@@ -1,4 +1,4 @@
-"""Script for `spark-submit`: `entry.py JOB ARGUMENTS` runs the same as `python -m` with the job's module."""
+"""Script for `spark-submit`: `entry.py JOB ARGUMENTS` does the same as `python -m` with the job's module."""
 
 import sys
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ JOBS = {
     "usage": "deltaic_pipeline.usage",
     "views": "deltaic_pipeline.views",
 }
-"""Module of each job."""
+"""Module of each job, whose `main` runs it."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job that the first argument names with the other arguments, and return its exit code."""
+    """Run the job named by the first argument, pass it the other arguments, and return its exit code."""
     job, *rest = arguments or ("",)
     if job not in JOBS:
         print(f"error: '{job}' is not a job: {', '.join(JOBS)}", file=sys.stderr)

@@ -14,17 +14,17 @@ class PipelineError(DeltaicError):
 
 
 class FileError(PipelineError):
-    """Error whose message begins with its place in the dataset file."""
+    """Error whose message begins with its position in the dataset file."""
 
 
 class LeaseLost(PipelineError):
-    """Error of a job that lost the table's writer lease, so that it stopped and confirms no commit."""
+    """Error of a job that lost a table's writer lease: it stopped, and reports no commit as successful."""
 
     code = "LEASE_LOST"
 
 
 class ExpectationFailed(PipelineError):
-    """Error of rows that fail the dataset's expectations, so that none was written; has each verdict."""
+    """Error for rows that fail the dataset's expectations: none was written. `verdicts` has the results."""
 
     code = "EXPECTATION_FAILED"
 
@@ -45,7 +45,7 @@ class Unfinished(PipelineError):
 
 
 class StepsFailed(PipelineError):
-    """Error of failed backfill steps: a line for each step, and the exit code of the first one."""
+    """Error for failed backfill steps: one message line for each step, and the exit code of the first."""
 
     code = "STEPS_FAILED"
 

@@ -1,4 +1,4 @@
-"""Run a job from a command: report its progress and end as text or JSON, and set the exit code."""
+"""Run a job from a command: report its progress and result as text or JSON, and return the exit code."""
 
 import argparse
 import json
@@ -18,16 +18,16 @@ from deltaic_pipeline.spark.spark_errors import HIDDEN, full_message, safe_messa
 _INTERRUPTED: Final = 130
 
 Report = Callable[[Sequence[str], dict[str, object]], None]
-"""Reports a result, as lines of text or as a JSON event."""
+"""Function that reports a result: its lines of text and its JSON event, of which the command prints one."""
 
 
 @only_text()
 def run_job(
     job: Callable[[Progress, Report], object], *, as_json: bool, stopped: str, show_values: bool = False
 ) -> int:
-    """Run a job and return the exit code; print an error as one line, with `show_values` also complete messages.
+    """Run a job and return the exit code; print an error as one line, or with `show_values` completely.
 
-    After SIGINT or SIGTERM, the code is 130, and `stopped` tells the operator how to continue.
+    After SIGINT or SIGTERM, the code is 130, and the message `stopped` tells the operator how to continue.
     """
     progress = lines() if as_json else terminal()
     with interruptions() as interrupted:
@@ -73,7 +73,7 @@ def _report_refusal(refusal: DeltaicError, *, as_json: bool, show_values: bool) 
 
 
 def unexpected_error(failure: Exception) -> PipelineError:
-    """Return the error for an uncaught exception; unless it is Spark's, print its stack without the message."""
+    """Convert an unexpected exception to a one-line error; if it is not Spark's, print its stack trace."""
     if isinstance(failure, spark_failures()):
         return PipelineError(safe_message(failure))
     print("".join(traceback.format_tb(failure.__traceback__)), end="", file=sys.stderr)
@@ -84,7 +84,7 @@ def unexpected_error(failure: Exception) -> PipelineError:
 
 
 def resume_hint(run_id: str) -> str:
-    """Return the instruction to continue a stopped run."""
+    """Return the instruction for continuing a stopped run."""
     return f"to continue, run it again with --run-id {run_id}: committed rows are not written twice"
 
 

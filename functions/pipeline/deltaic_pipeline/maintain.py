@@ -1,4 +1,4 @@
-"""Job that maintains a table: OPTIMIZE, a checkpoint, and the deletion of files that no reader needs."""
+"""Job that maintains a Delta table: runs OPTIMIZE, writes a checkpoint, and deletes files that no reader needs."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Job that publishes files or tables as a shared Delta table: read, transform, write under the lease, register."""
+"""Job that publishes files or tables as a shared Delta table: reads, transforms, writes, adds a catalog entry."""
 
 import argparse
 import sys
@@ -41,7 +41,7 @@ REMEDY = "correct the files, or describe their content with --schema and --optio
 
 @dataclass(frozen=True, slots=True)
 class PublishJob:
-    """Options of one publication."""
+    """Options of one run of the publish job."""
 
     source: Source
     target: DeltaTarget
@@ -54,7 +54,7 @@ class PublishJob:
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
-    """Return the rows to publish: the result of `sql` over the view `source`, or the rows themselves."""
+    """Return the rows to publish: the result of `sql` over the view `source`, or all rows without `sql`."""
     if not sql:
         return rows
     rows.createOrReplaceTempView(VIEW)
@@ -62,10 +62,10 @@ def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
 
 
 def publish(spark: "SparkSession", job: PublishJob, catalog: JobCatalog, progress: Progress = silent) -> WriteResult:
-    """Write one new version of the table under its lease, then create the catalog entry.
+    """Write one new version of the table under its writer lease, then create the catalog entry.
 
-    Properties that an existing table lacks are another version after the rows. These errors leave the catalog
-    unchanged: `Conflict` if another writer holds the table or another table has the name, `LeaseLost`, and
+    Properties that an existing table lacks are set in one more version after the rows. These errors leave the catalog
+    unchanged: `Conflict` if another writer holds the lease or another table has the name, `LeaseLost`, and
     `PipelineError` if the rows cannot be read or written. `Unfinished` means that the rows are written, but properties
     or the entry are not.
     """
@@ -100,7 +100,7 @@ def _check_columns(columns: Iterable[str], target: DeltaTarget, owner: str = "th
 
 
 def result_text(written: WriteResult) -> str:
-    """Return a short text about the result of a write."""
+    """Describe the result of a write, such as `version 3, 1,000 rows`."""
     if written.repeated:
         return f"version {written.version} has this run's rows already"
     metrics = (INSERTED, UPDATED) if INSERTED in written.metrics else ("numOutputRows",)
@@ -135,7 +135,7 @@ def _check_before_spark(job: PublishJob, catalog: JobCatalog) -> None:
 
 
 def job_from(arguments: argparse.Namespace) -> PublishJob:
-    """Return the job that a command line describes; raises `DeltaicError` if its values contradict each other."""
+    """Return the job that a command line describes; raises `DeltaicError` if its options are inconsistent."""
     target = DeltaTarget(
         location=arguments.to,
         mode=arguments.mode,

@@ -1,4 +1,4 @@
-"""Job that merges the access logs of the functions and of S3 into the usage table: requests and downloads."""
+"""Job that merges requests (logs of the functions) and downloads (S3 access logs) into the usage table."""
 
 import argparse
 import sys
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace, run_id: str, progress: Progress, report: R
 
 
 def _check_before_spark(job: UsageJob, catalog: JobCatalog, *, has_run_id: bool) -> None:
-    """Check locations and the table's lease before Spark starts; a run with a given id can be a repetition."""
+    """Check locations and lease before Spark starts; a repeated run id does not need the logs any more."""
     checks = LocationChecks()
     messages = [checks.missing_bucket(job.target)]
     if not (has_run_id and checks.missing_table(job.target) is None):

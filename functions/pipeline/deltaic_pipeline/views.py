@@ -1,4 +1,4 @@
-"""Job that refreshes views: `python -m deltaic_pipeline.views NAME...`, also with spark-submit."""
+"""Job that refreshes views: `python -m deltaic_pipeline.views NAME...`, also through spark-submit."""
 
 import argparse
 import sys
@@ -42,7 +42,7 @@ class ViewRefreshResult:
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """Yield the result as text."""
+        """Yield the result as lines of text for the terminal."""
         done = self.refreshed
         changed = f"+{done.inserted:,} ~{done.updated:,} -{done.deleted:,}"
         read = ", ".join(f"{name} {version}" for name, version in done.sources.items())
@@ -84,9 +84,9 @@ def refresh_view(  # noqa: PLR0913 -- the view, its clients, and how long to wai
     progress: Progress = silent,
     wait: timedelta = timedelta(0),
 ) -> ViewRefreshResult:
-    """Refresh one view under the lease on its location.
+    """Refresh one view under the writer lease of its table.
 
-    Raises `Conflict` if another job refreshes the view or it was changed during the refresh, `LeaseLost`,
+    Raises `Conflict` if another job refreshes the view or its entry was changed meanwhile, `LeaseLost`,
     `PipelineError`, `InvalidParameter` and `NotFound`. After an error, recipients see the same rows as before or fewer.
     """
     began, admin = time.monotonic(), catalog.admin
@@ -136,10 +136,10 @@ def refresh_views(  # noqa: PLR0913 -- the views, their clients, and how long to
     progress: Progress = silent,
     wait: timedelta = timedelta(0),
 ) -> None:
-    """Refresh views one after the other, also after errors, and report each result.
+    """Refresh views one after the other, continue after errors, and report each result.
 
-    The catalog stores the reason of each failure. At the end, raises the error of a single view, `Conflict` if another
-    writer held all failed views, or else `PipelineError`.
+    The catalog stores the reason for each failure. At the end, raises the original error if there is only one view,
+    `Conflict` if other writers caused all failures, or else `PipelineError`.
     """
     failures: dict[str, DeltaicError] = {}
     for view in views:

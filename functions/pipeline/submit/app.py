@@ -1,6 +1,6 @@
-"""Start jobs on EMR Serverless: each run id has one job run, until that fails or is cancelled.
+"""Start jobs on EMR Serverless: one job run for each run id, and another one only after a failure.
 
-A later request with the same run id returns the job run, or starts another one after a failure.
+A later request with the same run id returns the existing job run, unless that failed or was cancelled.
 
 The application has the release `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17: the versions that the
 pipeline pins). `deltaic pipeline package` uploads the job's Python packages and its start script to S3.
@@ -25,10 +25,10 @@ DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/
 """Delta's jars in that release, which are not on the class path by default."""
 
 CURRENT = "jobs/current"
-"""S3 object with the folder name of the current package."""
+"""Key of the S3 object that contains the folder name of the current package."""
 
 MOST_DEATHS = 20
-"""Limit of failed or cancelled job runs for one run id; each costs two calls to find the next one."""
+"""Maximum number of failed or cancelled job runs for one run id; skipping each one costs two requests to EMR."""
 
 UNFILLED = re.compile(r"<aws\.scheduler\.[a-z-]+>")
 """Placeholder that EventBridge Scheduler replaces in a schedule's input; emulators do not replace it."""
@@ -50,33 +50,33 @@ class JobRequest(BaseModel):
     """Dataset, table or view of the job; part of the job run's name."""
 
     run_id: RunId
-    """Id of the run. A repetition starts no second job, unless the first one died, and writes no second version."""
+    """Id of the run. It starts no second job run unless the first one failed or was cancelled, and writes rows once."""
 
     arguments: Annotated[list[Text], Field(max_length=100)]
     """All arguments except the run id."""
 
     spark: dict[Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9.-]{1,200}$")], Setting] = {}
-    """Sizes of driver and executors, such as spark.driver.memory; values have no spaces."""
+    """Spark settings for the sizes of driver and executors, such as spark.driver.memory; values contain no spaces."""
 
     jars: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^s3://[^\s,\x00-\x1f]{3,1000}$")]], Field(max_length=20)
     ] = []
-    """Jars for the class path, such as drivers of databases."""
+    """Jars for the class path, such as JDBC drivers."""
 
     attempts: Annotated[int, Field(ge=1, le=5)] = 1
-    """Most attempts by EMR; a repeated attempt commits nothing twice, because it has the same run id."""
+    """Maximum number of attempts by EMR; later attempts commit nothing twice, because they have the same run id."""
 
     timeout_minutes: Annotated[int, Field(ge=1, le=10_080)] = 120
-    """Time limit for EMR."""
+    """Time after which EMR cancels the job run."""
 
     @property
     def title(self) -> str:
-        """Name of the job run: job, dataset or table, and run id."""
+        """Name of the job run: the job, its dataset, table or view, and the run id."""
         return f"{self.job} {self.name} {self.run_id}"
 
     @property
     def client_token(self) -> str:
-        """Token by which EMR recognizes a repetition; includes the job, because two jobs can have the same run id."""
+        """Idempotency token for EMR; it includes the job's name, because two jobs can have the same run id."""
         return sha256(self.title.encode()).hexdigest()
 
 
@@ -97,7 +97,7 @@ class JobSettings(BaseModel):
 
 
 def package(client: "S3Client", settings: JobSettings) -> str:
-    """Return the URL of the package's folder; raises NotFound if there is no package yet."""
+    """Return the S3 URL of the current package's folder; raises NotFound if no package was uploaded yet."""
     try:
         digest = client.get_object(Bucket=settings.bucket, Key=CURRENT)["Body"].read().decode().strip()
     except (client.exceptions.NoSuchKey, client.exceptions.ClientError) as error:
@@ -109,7 +109,7 @@ def package(client: "S3Client", settings: JobSettings) -> str:
 
 
 def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
-    """Start the job and return its ids, or those of the run id's job if that did not die."""
+    """Start a job run and return its ids; return the run id's existing job run unless that failed."""
     environment = {
         "CATALOG_TABLE": settings.catalog_table,
         "TOKENS_TABLE": settings.tokens_table,
@@ -156,10 +156,10 @@ def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, req
 
 
 def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request: JobRequest) -> str:
-    """Return EMR's id of the job run; raises InvalidParameter for a run id whose job runs died too often.
+    """Return EMR's id of the job run; raises InvalidParameter if `MOST_DEATHS` job runs of this run id failed.
 
-    For a token, EMR always returns the job run that it started for it, dead or alive. So after a dead one, the next
-    token is made from its id. A repeated run writes nothing twice: the table's log has the commits of each run id.
+    EMR returns the same job run for the same token, even after it failed. So the token for the next job run is derived
+    from the id of the failed one. A repeated run writes nothing twice: the table's log identifies commits by run id.
     """
     token = request.client_token
     for _ in range(MOST_DEATHS):
@@ -175,7 +175,7 @@ def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request:
 
 
 def fill_event(event: dict[str, Any], request_id: str) -> dict[str, Any]:
-    """Return an event with a run id, and without placeholders that an emulator of Scheduler did not replace."""
+    """Add a run id to an event, and remove placeholders that an emulator of EventBridge Scheduler did not replace."""
     request = {"runId": request_id, **event}
     if UNFILLED.fullmatch(str(request["runId"])):
         request["runId"] = request_id

@@ -1,13 +1,13 @@
 """Run Spark for jobs: Java, jars, session, storage access, interruption and errors.
 
-A job on a laptop, from nothing to a session:
+A job on a laptop, from its start to its end, by module:
 
-    java, jars          choose a Java 17; fetch the pinned jars once and verify them
-    storage_access      turn AWS variables into settings of the S3 client
-    session             start Spark with Delta and these settings; on a cluster, use the session that exists
-    jvm                 look up classes of Spark and Delta that have no Python API
-    interruption        on Ctrl-C or SIGTERM end the JVM before the lease is released
-    spark_errors        turn an exception of Spark into one sentence without any row's value
+    java, jars          choose a Java 17; download the pinned jars once and verify them
+    storage_access      convert AWS environment variables to settings of Spark's S3 client
+    session             start Spark with Delta and these settings; on a cluster, use the existing session
+    jvm                 access classes of Spark and Delta that have no Python API
+    interruption        on Ctrl-C or SIGTERM, stop the JVM before the writer lease is released
+    spark_errors        convert Spark's exceptions to messages of one line without row data
 
-`quoting`, `casting` and `sql_rules` build and check SQL text. Nothing here knows tables, leases or the catalog.
+`quoting`, `casting` and `sql_rules` build and check SQL. This package does not depend on leases and the catalog.
 """

@@ -1,4 +1,4 @@
-"""Build SQL that casts values to another type without loss, with fields matched by name, and compares them."""
+"""Build SQL that casts values to other types without loss, with fields matched by name, and compares values."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
-"""Digits before the point that a decimal needs so that Delta's type widening allows it for an integer type."""
+"""Digits before the decimal point that Delta's type widening requires for a change from integer to decimal."""
 
 WIDER = {
     "tinyint": {"smallint", "int", "bigint", "double"},
@@ -18,11 +18,11 @@ WIDER = {
     "float": {"double"},
     "date": {"timestamp_ntz"},
 }
-"""Other allowed changes of types (Delta protocol, "Type Widening")."""
+"""Other type changes that Delta's type widening allows (Delta protocol, "Type Widening")."""
 
 
 def is_lossless(source: "DataType", target: "DataType") -> bool:
-    """Return whether `target` can represent each value of `source`; for types without fields or elements."""
+    """Return whether type `target` can represent all values of type `source`; neither type is nested."""
     from pyspark.sql import types
 
     match source, target:
@@ -37,7 +37,7 @@ def is_lossless(source: "DataType", target: "DataType") -> bool:
 
 
 def merge_fields(table: "StructType", rows: "StructType", *, widen: bool) -> "StructType":
-    """Return the table's fields in the types of `merge_types`, followed by fields that only the rows have."""
+    """Return the table's fields with types merged by `merge_types`, followed by fields that only the rows have."""
     from pyspark.sql import types
 
     row_fields = {field.name.lower(): field for field in rows.fields}
@@ -50,7 +50,7 @@ def merge_fields(table: "StructType", rows: "StructType", *, widen: bool) -> "St
 
 
 def merge_types(table: "DataType", rows: "DataType", *, widen: bool) -> "DataType":
-    """Return the table's type with the fields of both; `widen` takes the rows' type where it is wider."""
+    """Return the table's type with the fields of both types; with `widen`, the rows' type where it is wider."""
     from pyspark.sql import types
 
     match table, rows:
@@ -66,7 +66,7 @@ def merge_types(table: "DataType", rows: "DataType", *, widen: bool) -> "DataTyp
 
 
 def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0) -> str:
-    """Return SQL that casts an expression to a type from `merge_types`; fields that `source` lacks are null."""
+    """Return SQL that casts an expression to a type from `merge_types`; fields missing in `source` become null."""
     from pyspark.sql import types
 
     name = f"x{depth}"
@@ -99,19 +99,19 @@ def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0
 
 
 def null(kind: "DataType") -> str:
-    """Return SQL for the null of a type."""
+    """Return SQL for a null value of a type."""
     return f"CAST(NULL AS {ddl(kind)})"
 
 
 def ddl(kind: "DataType") -> str:
-    """Return a type as SQL text."""
+    """Return a type in SQL syntax, such as `ARRAY<INT>`."""
     from pyspark.sql import types
 
     return types.StructType([types.StructField("x", kind)]).toDDL().removeprefix("x ")
 
 
 def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
-    """Return SQL for a value that can be grouped and compared: maps as sorted entries, variants as text."""
+    """Return SQL for a comparable form of a value: a map as sorted entries, a variant as a string."""
     from pyspark.sql import types
 
     if not any(isinstance(part, types.MapType | types.VariantType) for _, part in nested_types(kind)):
@@ -137,7 +137,7 @@ def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
 
 
 def nested_types(kind: "DataType", path: str = "") -> "Iterator[tuple[str, DataType]]":
-    """Yield a type and all types within it, each with its path: `address.city`, `doses.element.day`."""
+    """Yield a type and all types nested in it, each with its path, such as `address.city`."""
     from pyspark.sql import types
 
     yield path, kind

@@ -1,6 +1,6 @@
-"""Parse names and types of columns in Spark's DDL, such as `id BIGINT NOT NULL, day DATE`.
+"""Parse column names and types from a schema in Spark's DDL, such as `id BIGINT NOT NULL, day DATE`.
 
-Brackets after a type are skipped unless they contain types: only Spark checks their content.
+Brackets after a type are skipped unless they contain types: Spark checks other content later.
 """
 
 import re
@@ -24,29 +24,29 @@ _TOKEN = re.compile(
     r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|.""",
     re.DOTALL,
 )
-"""An unclosed quote or comment ends with the text, so that parsing needs one pass."""
+"""Token of a schema; an unclosed quote or comment extends to the end, so that parsing needs one pass."""
 
 _AFTER_TYPE = re.compile(
     r"((collate \S+ (\. \S+ )*|with(out)? (local )?time zone |(year|month|day|hour|minute) (to \S+ )?|second ))?"
     r"(not null )?(comment ((r )?['\"] )+)?"
 )
-"""Words that can follow a type before the next comma; each ends with a space."""
+"""Words that can follow a type before the next comma, each with a space after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """Column that a schema declares."""
+    """Column in a DDL schema."""
 
     name: str
     type: str
-    """First word of the type in lower case: `decimal`, `array`."""
+    """First word of the type in lower case, such as `decimal` or `array`."""
 
     line: int
-    """Line in the text, counted from 1."""
+    """Line number in the schema, from 1."""
 
 
 class WrongDdl(Exception):
-    """Schema that Spark refuses; `line` is the line in the text."""
+    """Error in a DDL schema that Spark would reject too; `line` is the line number in the schema."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -58,11 +58,11 @@ class _DdlToken:
     text: str
     line: int
     is_name: bool
-    """Whether it is a word, or a name in backquotes."""
+    """Whether the token is a word, or a name in backticks."""
 
 
 def columns_of(ddl: str) -> list[DeclaredColumn]:
-    """Return the declared columns; raises `WrongDdl`."""
+    """Parse a DDL schema and return its columns; raises `WrongDdl`."""
     columns: dict[str, DeclaredColumn] = {}
     for column in _fields(list(_tokens(ddl))):
         if column.name.lower() in columns:

@@ -1,4 +1,4 @@
-"""Interrupt a job by Ctrl-C or SIGTERM: end its JVM first, so that it writes nothing after the lease."""
+"""Interrupt a job by Ctrl-C or SIGTERM: stop its JVM first, so that it writes nothing without the lease."""
 
 import logging
 import signal
@@ -17,9 +17,9 @@ END_SECONDS = 5
 
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
-    """End the block by one KeyboardInterrupt on SIGINT or SIGTERM; yields a list that gets the signal's number.
+    """Stop the JVM and raise KeyboardInterrupt on SIGINT or SIGTERM; yields a list that gets the signal's number.
 
-    Later errors are caused by the missing JVM, so they are hidden. Does nothing outside the main thread, and on a
+    Later errors are hidden, because the missing JVM causes them. Does nothing outside the main thread, and on a
     cluster, which manages the JVM itself.
     """
     received: list[int] = []
@@ -47,7 +47,7 @@ def interruptions() -> Iterator[list[int]]:
 
 
 def _jvms(frame: FrameType | None) -> Iterator["subprocess.Popen[bytes]"]:
-    """Yield the running JVM, and a starting JVM, which is in a local variable of pyspark until it runs."""
+    """Yield the process of the running JVM, and of a starting one, from a local variable of pyspark."""
     pyspark: Any = sys.modules.get("pyspark")
     gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
     if isinstance(running := getattr(gateway, "proc", None), subprocess.Popen):

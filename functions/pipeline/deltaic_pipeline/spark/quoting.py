@@ -1,4 +1,4 @@
-"""Quote names and texts for Spark's SQL, and turn SQL into columns."""
+"""Quote identifiers and strings for Spark SQL, and convert SQL expressions to columns."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ def unquoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a text as a string literal."""
+    """Return a SQL string literal for a text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

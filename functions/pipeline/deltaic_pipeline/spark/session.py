@@ -1,4 +1,4 @@
-"""Start the Spark session with its settings for Delta, s3a and the JVM, on one machine or on a cluster."""
+"""Start a Spark session with settings for Delta, S3 and the JVM, on one machine or on a cluster."""
 
 import atexit
 import os
@@ -45,7 +45,7 @@ EVERYWHERE = {
     # Persisted rows are compressed as complete blocks anyway; trying every scheme on every column costs more.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-"""Settings on a laptop and on EMR."""
+"""Spark settings on one machine and on a cluster such as EMR."""
 
 LOCAL = {
     "spark.master": "local[*]",
@@ -66,7 +66,7 @@ LOCAL = {
     # generate and compile its classes again: a third of its processor time.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
-"""Settings for one JVM that is driver and executor. They do not apply on EMR."""
+"""Spark settings on one machine, where one JVM is driver and executor."""
 
 TESTS = {
     "spark.master": "local[2]",
@@ -76,7 +76,7 @@ TESTS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-"""Many tiny tables: compiling queries costs more than interpreting them."""
+"""Spark settings for tests, whose tables are tiny: compiling queries costs more than interpreting them."""
 
 # The JVM's log of archives would mix with the job's output.
 # Java reads a database's times without a zone in its own zone, and Spark compares them in the session's: both are UTC.
@@ -88,15 +88,14 @@ JVM_LONG = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""For any number of rows: the optimizing compiler waits for ten times as many calls as usual. Code that processes rows
-reaches them within a second; the other code of a run, thousands of methods for planning, is not worth optimizing."""
+"""JVM options by default: the optimizing compiler waits for ten times as many calls of a method as usual. Code that
+processes rows has that many within a second; the methods for planning queries are not worth optimizing."""
 JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""For a session of one or two minutes, without the optimizing compiler, which costs more than it saves there. (Writing
-20 million rows takes 57 s of processor time with it, and 100 s without.) Without it, the JVM reserves only 48 MB for
-code by default, which Spark fills within minutes; flushing it then took 40 % of the time."""
+"""JVM options for a session of one or two minutes, in which the optimizing compiler costs more than it saves. Without
+it, the JVM reserves only 48 MB for code by default, which Spark fills within minutes; flushing took 40 % of time."""
 STOP_TIMEOUT_SECONDS = 20
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
-"""If this file exists, snappy-java wrongly assumes a system with musl, loads the wrong library and fails."""
+"""File of the C library musl; if it exists on a glibc system, snappy-java loads the wrong library and fails."""
 
 
 def session(  # noqa: PLR0913 -- the settings that differ between jobs
@@ -111,11 +110,11 @@ def session(  # noqa: PLR0913 -- the settings that differ between jobs
 ) -> "SparkSession":
     """Return the Spark session of a job; start it if this process has none yet.
 
-    On one machine, it finds Java and downloads the jars at the first use. In a driver that `spark-submit` started, it
+    On one machine, this finds Java and downloads the jars at the first use. In a driver that `spark-submit` started, it
     adds only Delta's settings; master, memory, class path and credentials stay. `brief` makes small jobs faster and
-    large ones slower (dry runs, usage); `tests` is for many tiny tables. `memory` limits the heap (`4g`; 1g if empty);
-    Spark needs another 500 MB, and spills to SPARK_LOCAL_DIRS. `jars` are added to the class path, such as drivers of
-    databases. A running JVM keeps its memory, class path and options: a second call in the process returns the same
+    large jobs slower (dry runs, usage); `tests` is for many tiny tables. `memory` limits the heap (`4g`; 1g if empty);
+    Spark needs another 500 MB, and spills to SPARK_LOCAL_DIRS. `jars` are added to the class path, such as JDBC
+    drivers. A running JVM keeps its memory, class path and options: a second call in the process returns the same
     session with the credentials of `s3`. Raises `PipelineError` of one line if Java, the jars or the session fail.
     """
     host = machine()
@@ -166,7 +165,7 @@ def _start(app: str, settings: Mapping[str, str]) -> "SparkSession":
 
 
 def close_thread_connection(spark: "SparkSession") -> None:
-    """Close this thread's connection to the JVM; each thread except the main one must call this at its end."""
+    """Close this thread's connection to the JVM; each thread but the main thread must call this before it ends."""
     client = _gateway(spark)._gateway_client  # noqa: SLF001 -- pyspark has no public way in
     connection = client.get_thread_connection()
     if connection is not None:
@@ -176,7 +175,7 @@ def close_thread_connection(spark: "SparkSession") -> None:
 def close_callback_server(spark: "SparkSession") -> None:
     """Close the server for calls from the JVM to Python (`foreachBatch`); call this when no stream runs.
 
-    A process with an open server does not end. A later stream opens it again.
+    While the server is open, the process does not exit. A later stream opens it again.
     """
     gateway = _gateway(spark)
     server = gateway.__dict__.get("_callback_server")
@@ -190,7 +189,7 @@ def close_callback_server(spark: "SparkSession") -> None:
 
 
 def stop(spark: "SparkSession") -> None:
-    """Stop the session and its JVM, which frees some 700 MB of memory. Safe to call twice."""
+    """Stop the Spark session and its JVM, which frees some 700 MB of memory; safe to call twice."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is None:  # noqa: SLF001 -- the only check that starts none
@@ -222,7 +221,7 @@ def _gateway(spark: "SparkSession") -> Any:
 def _jvm(
     host: Machine, *, brief: bool, tests: bool, extra_jars: Sequence[Path], report: Callable[[str], None]
 ) -> tuple[dict[str, str], Callable[[str], object] | None]:
-    """Prepare the start of a JVM; return its settings, and a function that archives its classes, if useful."""
+    """Find Java and the jars; return Spark settings for the JVM, and a function that archives its classes, if any."""
     import pyspark
     from pyspark import SparkContext
 
@@ -262,7 +261,7 @@ def _jvm(
 
 
 def _snappy_library(cache: Path) -> Path:
-    """Return the glibc build of snappy, extracted once from pyspark's jar."""
+    """Return the path of the snappy library for glibc, extracted once from pyspark's jar into the cache."""
     import pyspark
 
     jar = next(Path(pyspark.__file__).parent.glob("jars/snappy-java-*.jar"))
@@ -274,7 +273,7 @@ def _snappy_library(cache: Path) -> Path:
 
 
 def _require_delta() -> None:
-    """Refuse a session without Delta, which Spark would start, to fail much later, at the first table."""
+    """Raise `PipelineError` if Delta is missing; Spark would start without it, and fail at the first table."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     initialize, outside_spark = True, False

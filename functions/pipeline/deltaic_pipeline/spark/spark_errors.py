@@ -1,9 +1,9 @@
-"""Turn Spark's errors into messages without values of rows, and into complete messages for `--show-values`.
+"""Convert Spark's errors to messages without row data, or to complete messages for `--show-values`.
 
-Spark's messages contain values: the text that it cannot cast, the malformed record, the row that violates a constraint.
-So messages are built again from the templates of Spark's error conditions, with parameters that name files, tables,
-columns, types and settings; others become `...`. A Java exception without a condition is reported by its class only,
-unless its class is about files and hosts.
+Spark's messages contain values: the string that it cannot cast, the malformed record, the row that violates a
+constraint. So messages are built again from the templates of Spark's error conditions, with parameters that name files,
+tables, columns, types and settings; other parameters become `...`. A Java exception without an error condition is
+reported by its class only, unless that class is about files or hosts.
 """
 
 import re
@@ -29,25 +29,24 @@ SAFE_PARAMETERS = re.compile(
     r"|suggestion|supportedFormat|tableName|tablePath|targetType|toType|typeName|version"
     r"|ARITHMETIC_OVERFLOW\.message|DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\.expression"
 )
-"""Parameters of conditions that never contain a row's value, by name or by condition and name. Not listed, for example:
-`expression` can be the value that a cast refuses, `fieldName` of JSON the key of a map, `message` any text."""
+"""Parameters of Spark's error conditions that never contain row data, by name, or by condition and name. Examples of
+others: `expression` can be the value that cannot be cast, `fieldName` the key of a map in JSON, `message` any text."""
 
 LOCATION_ERRORS = re.compile(
     r"org\.apache\.hadoop\.fs\..*|software\.amazon\.awssdk\..*|java\.io\.FileNotFoundException"
     r"|java\.nio\.file\.(AccessDenied|NoSuchFile|FileSystem)Exception|java\.net\.\w*(Host|Connect|Socket|Route)\w*"
     r"|javax\.net\.ssl\..*|java\.lang\.(ClassNotFoundException|NoClassDefFoundError|UnsatisfiedLinkError|OutOfMemoryError)"
 )
-"""Classes without a Spark condition whose messages are about files, hosts, permissions and the class path."""
+"""Java exception classes whose messages are about files, hosts, permissions and the class path only."""
 
 DATABASE_STATES = re.compile("08|0A|25|28|3D|3F|40|42|53|55|57|58|XJ")
-"""SQLSTATEs of messages about connections, logins, names, syntax, locks and the database itself; messages of 22 and 23
-contain values."""
+"""SQLSTATE classes whose messages are about connections, logins, names, syntax and locks; 22 and 23 contain values."""
 
 SAFE_PHRASES = re.compile(
     r"is not a Parquet file|Unexpected end of input stream|Unexpected end-of-input|not in gzip format"
     r"|ExecutorLostFailure \(executor \S+ exited [^()]*\)( Reason: [^\n]*)?"
 )
-"""Parts of other classes' messages that contain no value."""
+"""Parts of other exceptions' messages that contain no row data."""
 
 GENERIC = re.compile(
     r"^\[(TASK_WRITE_FAILED|STREAM_FAILED|FAILED_EXECUTE\w*)\]|^\w*(SparkException|Py4JJavaError): \.\.\.$"
@@ -58,7 +57,7 @@ NOISE = re.compile(r"(^|(?<=: ))([\w$]+\.)+[\w$]*(Exception|Error|Throwable): |\
 MOST_CAUSES = 2
 LONGEST_FRAGMENT = 200
 OWN_PREFIX = "deltaic: "
-"""Prefix of messages from `raise_sql`, which contain no value and are shown completely."""
+"""Prefix of messages from `raise_sql`, which contain no row data and are shown completely."""
 
 DISK_FULL = ("No space left on device", "File too large", "EntityTooLarge", "XMinioStorageFull", "Disk quota exceeded")
 _PARAMETER = re.compile(r"<([A-Za-z0-9_-]+)>")
@@ -70,7 +69,7 @@ _HEADER_NAMES = re.compile(
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn Spark's errors into a `PipelineError` of one line."""
+    """Convert Spark's errors in the block to a `PipelineError` of one line."""
     try:
         yield
     except spark_failures() as failure:
@@ -78,7 +77,7 @@ def refusals() -> Iterator[None]:
 
 
 def spark_failures() -> tuple[type[Exception], ...]:
-    """Return the classes of Spark's exceptions."""
+    """Return the classes of Spark's exceptions in Python; empty if Spark is not installed."""
     try:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -88,12 +87,12 @@ def spark_failures() -> tuple[type[Exception], ...]:
 
 
 def raise_sql(message: str) -> str:
-    """Return SQL that ends the query with this message, which must not contain a row's value."""
+    """Return SQL that makes a query fail with this message, which must not contain row data."""
     return f"raise_error({literal(OWN_PREFIX + message)})"
 
 
 def safe_message(failure: Exception) -> str:
-    """Return Spark's message in one line, without values of rows and without causes that give no reason."""
+    """Return Spark's error message in one line, without row data and without causes that give no reason."""
     causes = list(_causes(failure))
     messages = [str(cause.getMessage() or "") for cause in causes]
     if header := next(filter(None, map(_header_error, messages)), ""):
@@ -112,7 +111,7 @@ def safe_message(failure: Exception) -> str:
 
 
 def full_message(failure: BaseException | None) -> str:
-    """Return the messages and notes of all causes of a failure, with values of rows; empty without causes."""
+    """Return the messages and notes of an exception and all its causes, with row data; empty if there are none."""
     messages: list[str] = []
     while failure is not None:
         messages += getattr(failure, "__notes__", ())
@@ -123,7 +122,7 @@ def full_message(failure: BaseException | None) -> str:
 
 
 def is_database_error(failure: BaseException | None) -> bool:
-    """Return whether an error of a database is among the causes of a failure."""
+    """Return whether a JDBC driver's `SQLException` is among the causes of a failure."""
     return failure is not None and any(_is(cause, "java.sql.SQLException") for cause in _causes(failure))
 
 
@@ -187,15 +186,15 @@ def _is(thrown: Any, name: str) -> bool:
 
 
 def header_length_error(file: str, actual: int, declared: int) -> str:
-    """Return the error for a CSV header with more or fewer columns than the schema."""
+    """Return the error message for a CSV header with more or fewer columns than the schema."""
     hint = ": is `sep` the separator?" if actual == 1 else ""
     return f"{file}: its header has {actual} columns, and the schema {declared}{hint}"
 
 
 def header_name_error(file: str, expected: str, actual: str, schema: Sequence[str]) -> str:
-    """Return the error for a CSV header with another column name than the schema.
+    """Return the error message for a CSV header with another column name than the schema.
 
-    It shows the actual name only if that is similar to a column's name: it can be a value, in a file without a header.
+    It shows the actual name only if a column has a similar name: in a file without a header, it would be row data.
     """
     position = f"column {schema.index(expected) + 1}" if expected in schema else "a column"
     near = did_you_mean(actual, schema)

@@ -1,4 +1,4 @@
-"""Check that SQL of datasets, publications and views is a query, and reads views of the session only."""
+"""Check that SQL of datasets, publish jobs and views is a query that reads only temporary views of the session."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ COMMANDS = frozenset({
     "InsertIntoStatement", "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate",
     "Call",
 })  # fmt: skip
-"""Plans of SQL that writes or runs programs, which are not subclasses of Spark's `Command`."""
+"""Names of Spark's plan nodes that write or run programs, although they are no subclasses of `Command`."""
 
 LITERAL_ROWS = frozenset({"OneRowRelation", "LocalRelation", "Range", "CTERelationRef", "UnionLoopRef"})
-"""Leaves of an analyzed plan whose rows come from the SQL itself."""
+"""Names of leaf nodes of an analyzed plan whose rows are in the SQL itself."""
 
 EXTERNAL_FUNCTIONS = (
     # call any class on the class path, and so read the machine's variables and properties
@@ -28,16 +28,16 @@ EXTERNAL_FUNCTIONS = (
     "xpath", "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long", "xpath_number", "xpath_short",
     "xpath_string",
 )  # fmt: skip
-"""Spark functions that can read more than the rows."""
+"""Spark SQL functions that can read other data than the rows of the query."""
 
 FILES = "spark.sql.runSQLOnFiles"
-"""Spark setting that allows a format and a path as a table's name."""
+"""Spark setting that allows paths as table names, such as parquet.`/tmp/x`."""
 
 
 def query_rows(spark: "SparkSession", sql: str) -> "DataFrame":
-    """Return the rows of a query (lazily) that reads views of the session only.
+    """Return the rows (lazily) of a query that reads only temporary views of the session.
 
-    Raises `PipelineError` for a command, which Spark would run immediately, and for a query that reads anything else.
+    Raises `PipelineError` for a command, which Spark would run immediately, and for a query that reads other tables.
     """
     java: Any = spark._jsparkSession  # noqa: SLF001 -- pyspark parses nothing without running it
     for plan in _plans(java.sessionState().sqlParser().parsePlan(sql)):
@@ -47,7 +47,7 @@ def query_rows(spark: "SparkSession", sql: str) -> "DataFrame":
 
 
 def check_reads_views(rows: "DataFrame") -> "DataFrame":
-    """Return the rows if their query reads views of the session only and runs no program; else refuse it.
+    """Return the rows unchanged; raise `PipelineError` if their query runs programs or reads more than temporary views.
 
     This checks the analyzed plan, because windows, subqueries and `IDENTIFIER` hide tables in the parsed plan.
     """
@@ -59,7 +59,7 @@ def check_reads_views(rows: "DataFrame") -> "DataFrame":
 
 
 def refuse_queries(spark: "SparkSession", condition: str) -> None:
-    """Refuse a condition that contains a query, and so reads more than the row."""
+    """Raise `PipelineError` if a SQL condition contains a subquery, which can read more than the row."""
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
     query = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PLAN_EXPRESSION()
     if java.sessionState().sqlParser().parseExpression(condition).containsPattern(query):
@@ -68,7 +68,7 @@ def refuse_queries(spark: "SparkSession", condition: str) -> None:
 
 @contextmanager
 def without_paths(spark: "SparkSession") -> Iterator[None]:
-    """Disallow paths as table names for the block, in which SQL is analyzed; Delta's statements need them elsewhere."""
+    """Disallow paths as table names in SQL that is analyzed in the block; Delta's statements need them elsewhere."""
     before = str(spark.conf.get(FILES))
     spark.conf.set(FILES, "false")
     try:
@@ -78,7 +78,7 @@ def without_paths(spark: "SparkSession") -> Iterator[None]:
 
 
 def drop_external_functions(spark: "SparkSession") -> None:
-    """Remove the functions that can read more than the rows from a session."""
+    """Remove from a session the functions that can read more than the rows (`EXTERNAL_FUNCTIONS`)."""
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
     registry = java.sessionState().functionRegistry()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
@@ -96,7 +96,7 @@ def _refuse_command(plan: Any) -> None:
 
 
 def _plans(plan: Any) -> Iterator[Any]:
-    """Yield a plan and all plans in it, except the definitions of the session's views."""
+    """Yield a Spark plan and all plans in it, except the definitions of temporary views."""
     yield plan
     if plan.nodeName() == "View" and plan.isTempView():
         return

@@ -1,23 +1,23 @@
-"""Stop requests by SIGINT and SIGTERM, for commands that finish their current work first."""
+"""Flag for stop requests by SIGINT and SIGTERM, for commands that finish their current work first."""
 
 import signal
 import time
 
 
 class StopFlag:
-    """Flag that a stop was requested.
+    """Flag that is set when a stop was requested.
 
-    Python can run a signal handler at any instruction of the main thread, also inside the same handler. So a request
-    only sets an attribute, without a lock as in threading.Event.
+    Python can run a signal handler between any two instructions of the main thread, even within the same handler. So a
+    request only sets an attribute; the lock of threading.Event could block forever.
     """
 
     def __init__(self, *, interrupts: bool = False) -> None:
         self.interrupts = interrupts
-        """Whether the first request raises KeyboardInterrupt, because nothing checks the flag yet."""
+        """Whether the first request raises KeyboardInterrupt, for the time before any code checks the flag."""
         self._requested = False
 
     def request(self, *_: object) -> None:
-        """Request a stop; usable as a callback and as a signal handler. Later requests have no effect."""
+        """Request a stop, also as a callback or signal handler; later requests have no effect."""
         repeated, self._requested = self._requested, True
         if self.interrupts and not repeated:
             raise KeyboardInterrupt
@@ -28,7 +28,7 @@ class StopFlag:
             signal.signal(number, self.request)
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, unless a stop was requested before; return whether a stop is requested now."""
+        """Sleep for some seconds, unless a stop was already requested; return whether one is requested now."""
         if not self._requested:
             time.sleep(seconds)
         return self._requested

@@ -1,4 +1,4 @@
-"""Settings for Spark's access to object storage, read from the AWS environment variables."""
+"""Read settings for access to S3 from AWS environment variables, for Spark and deltalake."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ DEFAULT_REGION = "us-east-1"
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """Endpoint, region and keys of S3; without keys, Hadoop finds them (variables, instance role)."""
+    """Endpoint, region and access keys for S3; without keys, Hadoop finds them (variables, instance role)."""
 
     endpoint: str | None = None
     region: str = DEFAULT_REGION
@@ -20,7 +20,7 @@ class S3Access:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read the variables of all AWS tools: AWS_ENDPOINT_URL(_S3), region, keys or profile."""
+        """Read the usual AWS environment variables: AWS_ENDPOINT_URL(_S3), region, keys or profile."""
         variables = os.environ if environment is None else environment
         region = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION")
         keys = tuple(variables.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
@@ -43,7 +43,7 @@ class S3Access:
         )
 
     def deltalake(self) -> dict[str, str]:
-        """Return the `storage_options` for deltalake, which reads and writes small tables without Spark."""
+        """Return `storage_options` for the library deltalake, which reads and writes small tables without Spark."""
         options = {
             "AWS_REGION": self.region,
             "AWS_ENDPOINT_URL": self.endpoint,
@@ -55,7 +55,7 @@ class S3Access:
         return {name: value for name, value in options.items() if value}
 
     def hadoop(self) -> dict[str, str]:
-        """Return the `fs.s3a.*` settings.
+        """Return the `fs.s3a.*` settings for Spark's S3 client.
 
         They never include `fs.s3a.create.performance` (a second writer of a version then overwrites the first without
         an error) and `delta.enableFastS3AListFrom` (VACUUM then deletes the table's log).

@@ -17,7 +17,7 @@ TASK_POLL_SECONDS = 0.5
 
 @contextmanager
 def show_tasks(spark: "SparkSession", group: str, report: Callable[[str], None]) -> Iterator[None]:
-    """Report the progress of a job group's stages during the block: tasks, rows, and rows per second."""
+    """Report the progress of a Spark job group during the block: tasks, rows, and rows per second."""
     done = threading.Event()
     tracker = spark.sparkContext.statusTracker()
     store: Any = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 -- the tracker does not count rows

@@ -1,4 +1,4 @@
-"""Catalog entry of a published table: written as the last step, so that no incomplete table is shared."""
+"""Create the catalog entry of a published table, as the last step, so that no incomplete table is shared."""
 
 import contextlib
 from argparse import Namespace
@@ -23,7 +23,7 @@ from deltaic_pipeline.table.sources import catalog_location
 
 @dataclass(frozen=True, slots=True)
 class EntryName:
-    """Share, schema and table: the name by which recipients find a table."""
+    """Name of a table for recipients: share, schema and table."""
 
     share: str
     schema: str
@@ -51,7 +51,7 @@ class CatalogEntry:
 
 
 def entry_from(options: Namespace, *, history: bool = True) -> CatalogEntry | None:
-    """Return the catalog entry that the command line requests, or None if it shares nothing."""
+    """Return the catalog entry that the command line requests, or None without --table."""
     if not options.table:
         return None
     location = catalog_location(options.to)
@@ -60,7 +60,7 @@ def entry_from(options: Namespace, *, history: bool = True) -> CatalogEntry | No
 
 @dataclass(frozen=True, slots=True)
 class JobCatalog:
-    """The parts of the DynamoDB catalog that a job uses: leases of tables, and entries."""
+    """Parts of the DynamoDB catalog that a job uses: writer leases of tables, and catalog entries."""
 
     leases: Leases
     admin: CatalogAdmin
@@ -70,13 +70,13 @@ class JobCatalog:
     def require_free(self, location: str, wait: timedelta) -> None:
         """Check before Spark starts that no other job writes the table.
 
-        Raises `Conflict` if another job holds the lease and `wait` is zero, or any error of the catalog.
+        Raises `Conflict` if another job holds the lease and `wait` is zero, and any error of the catalog.
         """
         with contextlib.suppress(*[Conflict] * bool(wait)):
             self.leases.require_free(catalog_location(location))
 
     def check(self, entry: CatalogEntry) -> None:
-        """Check, before rows are written, that the entry can be created; raise the reason if not."""
+        """Raise a `DeltaicError`, before rows are written, if the entry could not be created afterwards."""
         name = entry.name
         try:
             table = self.admin.tables.get(name.share, name.schema, name.table)
@@ -105,9 +105,9 @@ class JobCatalog:
             raise NotFound(f"there is no storage '{entry.storage}'{did_you_mean(entry.storage, storages)}")
 
     def register(self, entry: CatalogEntry) -> Sequence[str]:
-        """Create the missing share, schema and table, and return them as text, such as `table a.b.c`.
+        """Create the missing catalog entries, and return their names, such as `table a.b.c`.
 
-        A table entry with the same location stays. Another job can create the same entries at the same time.
+        An existing entry with the same location stays unchanged. Safe while another job creates the same entries.
         """
         name, created = entry.name, []
         if entry.create_share:
@@ -125,7 +125,7 @@ class JobCatalog:
         return created
 
     def next_step(self, name: EntryName) -> str:
-        """Return the command that an operator must still run so that a recipient can read; else empty."""
+        """Return the command that an operator must run so that recipients can read the table; empty if none."""
         with contextlib.suppress(DeltaicError):
             if next(self.admin.grants.of_share(name.share), None) is None:
                 return f"no recipient can read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
@@ -133,7 +133,7 @@ class JobCatalog:
 
 
 def connect(catalog_table: str | None = None, tokens_table: str = "", dynamo: Dynamo | None = None) -> JobCatalog:
-    """Return the catalog in these DynamoDB tables, by default those that the environment names."""
+    """Return the catalog in these DynamoDB tables, by default those in the environment variables."""
     client, catalog_table = dynamo or Dynamo(), catalog_table or settings().catalog_table
     admin = CatalogAdmin(catalog_table, tokens_table or settings().tokens_table, client)
     return JobCatalog(Leases(catalog_table, client), admin)

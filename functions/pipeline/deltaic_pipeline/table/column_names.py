@@ -8,16 +8,16 @@ THE_TABLE = "the table, which gets no other without evolve_schema"
 
 
 def missing_column(name: str, columns: Iterable[str], owner: str) -> str | None:
-    """Return the message if `columns` lack a column, or None if they have it; `owner` names their table."""
+    """Return the error message if `columns` lack a column, else None; `owner` describes the columns' table."""
     names = list(columns)
     return None if name.lower() in names_by_lower_case(names) else unknown_name(name, names, f"a column of {owner}")
 
 
 def names_by_lower_case(names: Iterable[str]) -> dict[str, str]:
-    """Return the names, each by its lower-case spelling."""
+    """Return a dictionary from the lower-case form of each name to the name."""
     return {name.lower(): name for name in names}
 
 
 def unknown_name(name: str, names: Iterable[str], kind: str) -> str:
-    """Return the message for a name that is not among `names`, with the nearest as a suggestion."""
+    """Return the error message for an unknown name, with the most similar one of `names` as a suggestion."""
     return f"'{name}' is not {kind}" + did_you_mean(name, names)

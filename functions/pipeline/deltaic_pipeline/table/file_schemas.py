@@ -1,7 +1,7 @@
 """Compare each file that Spark is about to read with the declared schema (decision 199).
 
-Spark fills a column that a file lacks with nulls, and drops fields that the schema lacks. Errors that the first or last
-bytes of a file prove are reported before Spark starts.
+Otherwise Spark would fill a column that a file lacks with nulls, and drop fields that the schema lacks. Errors that the
+first or last bytes of a file prove are reported before Spark starts.
 """
 
 import csv
@@ -34,7 +34,7 @@ _EVALUATED_OPTIONS = frozenset({"delimiter", "enforceschema", "header", "quote",
 
 
 def header_error(file: str, start: bytes, columns: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """Return Spark's error for a CSV header in a file's first bytes; None if only Spark can check it."""
+    """Return the error that Spark would report for a CSV file's header; None if only Spark can check it."""
     settings = {name.lower(): value for name, value in options.items()}
     separator, quote = settings.get("sep", settings.get("delimiter", ",")), settings.get("quote", '"')
     is_checked = (
@@ -64,7 +64,7 @@ def header_error(file: str, start: bytes, columns: Sequence[str], options: Mappi
 
 
 def nanoseconds_error(file: str, tail: bytes) -> str | None:
-    """Return the error if the last bytes of a Parquet file show timestamps in nanoseconds, else None."""
+    """Return an error if the footer of a Parquet file, in its last bytes, has nanosecond timestamps, else None."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -99,9 +99,9 @@ def refuse_no_files(rows: "DataFrame", paths: Sequence[str], *, header: bool = F
 
 
 def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, allow_missing: bool) -> None:
-    """Raise `PipelineError` for a Parquet file whose fields differ from the schema's.
+    """Raise `PipelineError` for a Parquet file whose fields differ from the declared schema's.
 
-    Without a declared schema, a file must have the fields of all files. `allow_missing`: a file can lack fields.
+    Without a declared schema, all files must have the same fields. With `allow_missing`, files can lack fields.
     """
     from pyspark.sql import types
 

@@ -1,4 +1,4 @@
-"""Choose the number of files that one machine writes: few large files need few signed URLs."""
+"""Choose how many files Spark on one machine writes: readers need fewer signed URLs for fewer files."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL = 16 << 20
-"""Bytes, as Spark estimates them, above which a second core is worth a second file."""
+"""Size in bytes, as Spark estimates it, above which writing a second file in parallel saves time."""
 
 LARGE = 512 << 20
-"""Largest file in bytes, the same as in Delta's optimized writes."""
+"""Maximum size of a file in bytes, the same as in Delta's optimized writes."""
 
 RANGE = 16 << 20
-"""Bytes in memory of the rows of one file that holds a range of keys; Parquet takes a fifth of that."""
+"""Bytes in memory of the rows of one file with a range of keys; the Parquet file has about a fifth of that."""
 
 MOST_PLAUSIBLE = 1 << 40
 """Larger estimates are wrong: Spark multiplies the sizes of joined tables, and treats a database as infinite."""
@@ -26,15 +26,15 @@ def runs_on_one_machine(spark: "SparkSession") -> bool:
 
 
 def few_files(rows: "DataFrame") -> "DataFrame":
-    """Return the rows in as few tasks, and so files, as keep the cores busy, without a shuffle.
+    """Coalesce the rows without a shuffle into the fewest tasks, and so files, that keep all cores busy.
 
-    Delta's optimized writes would shuffle every row, and leave up to 512 MB to a single task.
+    Delta's optimized writes would shuffle every row, and give up to 512 MB to a single task.
     """
     return rows.coalesce(task_count(estimated_size(rows), rows.sparkSession.sparkContext.defaultParallelism))
 
 
 def sort_into_ranges(rows: "DataFrame", columns: Sequence[str]) -> "DataFrame":
-    """Return persisted rows sorted by the columns, each task and so each file with a range of them.
+    """Sort persisted rows by the columns, so that each task, and so each file, has one range of values.
 
     A change to neighboring rows then rewrites few files, and readers can skip the others.
     """

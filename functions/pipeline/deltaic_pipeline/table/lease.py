@@ -1,4 +1,4 @@
-"""Writer lease of a table: only the job that holds it writes the table.
+"""Acquire the writer lease of a table: only the job that holds it writes the table.
 
 Spark commits to S3 with an unconditional PUT: two drivers can overwrite each other's commits, and no setting prevents
 it. So a job acquires the table's lease before it reads the log, and a thread renews it. If no renewal has succeeded
@@ -27,7 +27,7 @@ RETRY_SECONDS = 1.0
 
 
 def holder_name(run_id: str) -> str:
-    """Return a unique name for the holder, which tells a refused job who writes the table."""
+    """Return a unique name for a lease holder, shown to other jobs that cannot acquire the lease."""
     attempt = uuid.uuid4().hex[:8]
     try:
         user = getpass.getuser()
@@ -50,7 +50,7 @@ class Lease:
         self._on_loss: list[Callable[[], None]] = []
 
     def on_loss(self, action: Callable[[], None]) -> None:
-        """Call `action` once when the lease is lost, from another thread; immediately if it is lost already."""
+        """Call `action` once when the lease is lost, possibly in another thread; immediately if it is already lost."""
         self._on_loss.append(action)
         if self._lost:
             action()
@@ -65,7 +65,7 @@ class Lease:
         self.require()
 
     def require(self) -> None:
-        """Raise `LeaseLost` if the lease is known to be lost, without a request to the store."""
+        """Raise `LeaseLost` if the lease is known to be lost, without a request to DynamoDB."""
         if self._lost:
             raise LeaseLost(
                 f"the writer lease of {self._location} was lost ({self._lost}), so the job confirms no commit. "
@@ -84,7 +84,7 @@ class Lease:
                 action()
 
     def _keep(self) -> None:
-        """Renew every third of the time to live; give up when only a third is left."""
+        """Renew the lease every third of its time to live; give up when only a third remains."""
         third = self._ttl.total_seconds() / 3
         pause = third
         while not self._ended.wait(pause):

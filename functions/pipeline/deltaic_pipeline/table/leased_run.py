@@ -1,4 +1,4 @@
-"""Run a job under writer leases, in its own Spark session, and finish the table after the commit."""
+"""Run a job under writer leases in its own Spark session; set properties and catalog entry after the commit."""
 
 import threading
 import uuid
@@ -30,7 +30,7 @@ class Attempt:
     """Spark session, job group and leases of one attempt of a run."""
 
     spark: "SparkSession"
-    """A separate session: other jobs of this process do not see its views and settings."""
+    """Separate session: other jobs in this process do not see its temporary views and settings."""
 
     group: str
     leases: Sequence[Lease]
@@ -42,7 +42,7 @@ class Attempt:
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Turn Spark's errors into `PipelineError`s of one line, or `LeaseLost` if a lease was lost."""
+        """Convert Spark's errors to `PipelineError`s of one line, or to `LeaseLost` if a lease was lost."""
         try:
             with refusals():
                 yield
@@ -62,9 +62,9 @@ def leased_run(  # noqa: PLR0913 -- the locations, their run, and the wait
     *,
     wait: timedelta = timedelta(0),
 ) -> Iterator[Attempt]:
-    """Acquire the leases of all locations for the block, in this order; the first location names the job.
+    """Acquire the leases of all locations for the block, in this order; the first is in the Spark job's name.
 
-    If a lease is lost, the Spark jobs of this attempt are cancelled. Raises `Conflict` as `acquire` does.
+    If a lease is lost, the Spark jobs of this attempt are cancelled. Raises the same errors as `acquire`.
     """
     group, ttl = uuid.uuid4().hex, catalog.lease_life
     with ExitStack() as stack:
@@ -91,9 +91,9 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
     version: int | None,
     progress: Progress,
 ) -> Sequence[str]:
-    """Describe the table, create its catalog entry, and return the created entries as text.
+    """Set the table's properties and comments, create its catalog entries, and return the names of new entries.
 
-    Every run does both, so the next run repairs what fails here. `version` has the rows, or is None if there were
+    Every run does both, so the next run repairs what fails here. `version` contains the run's rows; None: there were
     none. Raises `Unfinished` if either step failed, and `LeaseLost`.
     """
     missing: list[str] = []

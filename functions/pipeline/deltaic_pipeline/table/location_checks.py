@@ -1,6 +1,6 @@
 """Check before Spark starts that a job's sources and targets exist, and read a table's columns.
 
-Reports only what is certain: if the store does not answer or denies access, Spark will find the error.
+Reports only certain errors: if the store does not respond or denies access, Spark will report the error.
 """
 
 import os
@@ -32,18 +32,18 @@ COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst
 
 
 class LocationChecks:
-    """Checks of the locations of a job; each costs at most one request."""
+    """Checks of a job's locations in S3 or on the local disk."""
 
     def __init__(self) -> None:
         self._bucket = cache(self._check_bucket)
 
     def missing_bucket(self, location: str) -> str | None:
-        """Return the message for a location whose bucket does not exist, else None, also if this is unknown."""
+        """Return an error message if a location's bucket does not exist; None if it exists or that is unknown."""
         match = _S3.fullmatch(location)
         return self._bucket(match[1]) if match else None
 
     def missing_source(self, path: str) -> str | None:
-        """Return the message for a path or glob without any file; None as in `missing_bucket`."""
+        """Return an error message if no file matches a path or glob; None if one does or that is unknown."""
         match = _S3.fullmatch(path)
         if match is None:
             bare_path = re.sub("^file:(//)?", "", path)
@@ -61,16 +61,16 @@ class LocationChecks:
         return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
 
     def beginning(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and first bytes of a file or of the first match of `*`, or None."""
+        """Return the path and first bytes of a file, or of the first file that matches `*`; None if unknown."""
         return None if path.rpartition("/")[2].strip("*") == "" else self._excerpt(path, f"0-{MOST_OF_A_FILE - 1}")
 
     def footer(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and last bytes of a file, or of the first in a folder, or None."""
+        """Return the path and last bytes of a file, or of the first file in a folder; None if unknown."""
         last = f"-{MOST_OF_A_FILE}"
         return self._excerpt(path, last) or self._excerpt(f"{path.rstrip('/')}/*", last)
 
     def _excerpt(self, path: str, byte_range: str) -> tuple[str, bytes] | None:
-        """Return the first file of a path, and its bytes of a range, written as in an HTTP Range header."""
+        """Return the path and some bytes of the first file; `byte_range` is as in an HTTP Range header."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
@@ -96,8 +96,8 @@ class LocationChecks:
     def files(self, path: str) -> list[tuple[str, int, str]] | None:
         """Return key, size and ETag of all objects that a path or glob can match, sorted by key.
 
-        The list can have more objects than the glob matches. The ETag of a local file is its time of change. Returns
-        None if there are no files, too many, or if the store does not answer.
+        The list can have more objects than the glob matches. The ETag of a local file is its modification time. Returns
+        None if there are no files or too many, or if the store does not respond.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -119,7 +119,7 @@ class LocationChecks:
         return None
 
     def missing_table(self, location: str) -> str | None:
-        """Return the message for a location without a Delta table; None as in `missing_bucket`."""
+        """Return an error message if a location has no Delta table; None if it has one or that is unknown."""
         lacks_log = self.missing_source(f"{location.rstrip('/')}/_delta_log/") is not None
         return self.missing_bucket(location) or (f"there is no Delta table at {location}" if lacks_log else None)
 

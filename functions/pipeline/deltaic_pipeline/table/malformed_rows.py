@@ -1,6 +1,6 @@
-"""Read CSV and JSON rows in the types of their schema, and flag rows that do not fit it.
+"""Read CSV and JSON rows with the types of their schema, and flag rows that do not fit it.
 
-Spark reads texts only; `typed_texts` turns them into values in the same pass (decision 198).
+Spark reads strings only; SQL from `typed_texts` parses them in the same pass (decision 198).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Options = Mapping[str, str]
 
 MISFIT, RAW, FILE = "__misfit", "__raw", "__file"
-"""Columns after those of the files: the reasons why a row does not fit, or null; its raw text; its file."""
+"""Columns after the columns of the files: the reasons why a row does not fit, or null; its raw text; its file."""
 
 NOT_BLANK = "trim(BOTH ' \\t\\r' FROM value) <> ''"
 RECORD = "__record"
 FILE_PATH = f"regexp_replace(_metadata.file_path, '^s3a:', 's3:') AS {FILE}"
-"""SQL for the file of a row. Spark computes it for each row of a query that has it, even if no column uses it."""
+"""SQL for the file of a row. Spark computes it for each row, even if the query does not use the column."""
 
 _WIDE = ("UTF-16", "UTF-32")
 _OBJECT = "MAP<STRING, STRING>"
@@ -44,19 +44,19 @@ CANDIDATES = ("INT", "BIGINT", "DECIMAL(38,0)", "DOUBLE", "date", "timestamp", "
 
 
 def encoding_of(options: "Options") -> str:
-    """Return the name of the files' encoding, in capitals."""
+    """Return the name of the files' encoding in upper case; UTF-8 by default."""
     return options.get("encoding", options.get("charset", "UTF-8")).upper()
 
 
 def by_lines(options: "Options") -> bool:
-    """Return whether Spark can split the files at line breaks, which it expects as single bytes."""
+    """Return whether Spark can split the files at line breaks: not with `multiLine`, UTF-16 or UTF-32."""
     return options.get("multiline", "").lower() != "true" and not encoding_of(options).startswith(_WIDE)
 
 
 def flagged_csv(
     reader: "Reader", paths: Any, schema: "Fields", options: "Options", extra: Sequence[str]
 ) -> "DataFrame":
-    """Read CSV, and append the columns `MISFIT` and `RAW` and the expressions in `extra`."""
+    """Read CSV files, and append the columns `MISFIT` and `RAW` and the SQL expressions in `extra`."""
     declared = ", ".join([*(_declared("STRING", column) for column in schema), f"{RECORD} STRING"])
     records = reader.format("csv").options(**_text_options(options)).schema(declared).load(paths)
     partitions = records.columns[records.columns.index(RECORD) + 1 :]
@@ -78,7 +78,7 @@ def flagged_csv(
 
 
 def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "list[StructField]":
-    """Return the columns of CSV files, each with the first of the candidate types that fits all its texts."""
+    """Return the columns of CSV files, each with the first type of `CANDIDATES` that fits all its values."""
     from pyspark.sql import types
 
     rows, texts = reader.format("csv").options(**_text_options(options)).load(paths), TypedTexts(options)
@@ -104,7 +104,7 @@ def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "
 def flagged_json(
     reader: "Reader", paths: Any, schema: "Fields", options: "Options", extra: Sequence[str]
 ) -> "DataFrame":
-    """Read JSON like `flagged_csv`: an object in each line or, with `multiLine`, an object or array in each file."""
+    """Read JSON as `flagged_csv` reads CSV: an object per line or, with `multiLine`, an object or array per file."""
     encoding, multiple = encoding_of(options), options.get("multiline", "").lower() == "true"
     reader = reader.format("text").options(**options, wholetext=str(not by_lines(options)).lower())
     files = reader.load(paths)
@@ -138,7 +138,7 @@ def flagged_json(
 
 
 def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, partitions: Sequence[str]) -> "DataFrame":
-    """Return the typed values of texts, and in `MISFIT` the reasons for texts outside their type's grammar."""
+    """Return typed values of string columns, and in `MISFIT` the reasons why strings do not fit their type."""
     from pyspark.sql import functions
 
     more = [RAW, *(name for name in rows.columns if name == FILE), *_quoted_names(partitions)]
@@ -169,7 +169,7 @@ def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, partitions: Seq
 
 
 def _text_options(options: "Options") -> "Options":
-    """Return options with which Spark reads CSV as texts, and keeps rows with too few or too many values."""
+    """Return options with which Spark reads CSV as strings, and keeps rows with too few or too many values."""
     multiple = str(not by_lines(options)).lower()
     more = {"mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD, "inferschema": "false", "multiline": multiple}
     return {**options, **more}

@@ -1,4 +1,4 @@
-"""Merge rows into a table by key: update and insert rows, or keep each state with its validity period."""
+"""Merge rows into a table by key: update and insert rows, or keep old states with their validity periods."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DELETES = "__deletes"
-"""Additional column that is true in rows that delete their key."""
+"""Additional column; true in rows that delete the table's row with the same key (marked rows)."""
 
 LATE = "a changed row is not newer than the current state of its key: deliver states in the order of their time"
 
 MATCH = "__key_"
-"""Prefix of the additional key columns by which a merge of states matches rows."""
+"""Prefix of additional columns: copies of the keys, by which `merge_states` matches rows."""
 
 NUMBER, EXISTING = f"{MATCH}number", f"{MATCH}existing"
-"""Number of a row, and of the table's row, among rows with the same key; null if the table lacks the key."""
+"""Number of a row, and of the matching table row, among rows with the same key; null without a matching row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Validity:
     """Columns with the validity period of a state (slowly changing dimension, type 2)."""
 
     at: str | None = None
-    """Column of the rows with the begin of their validity; None: the time of this run."""
+    """Column of the new rows with the time from which they are valid; None: the time of this run."""
 
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"
@@ -43,15 +43,15 @@ class Validity:
 
     @property
     def columns(self) -> tuple[str, str, str]:
-        """Additional columns of the table."""
+        """Names of the table's validity columns."""
         return self.valid_from, self.valid_to, self.current
 
 
 def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], location: str, *, evolve: bool) -> None:
-    """Insert new keys and update existing ones, without rewriting equal rows.
+    """Insert rows with new keys and update changed rows, without rewriting unchanged rows.
 
     So the change feed, and every recipient's incremental read, has real changes only: nulls are equal, NaN equals NaN,
-    and 0.0 equals -0.0. `rows` come from `conform`; marked rows delete their key.
+    and 0.0 equals -0.0. `rows` are from `conform`; marked rows delete the row with their key.
     """
     from delta.tables import DeltaTable
 
@@ -72,7 +72,7 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
 
 
 def with_validity(rows: "DataFrame", validity: Validity) -> "DataFrame":
-    """Return the rows with the columns of their validity period."""
+    """Add the columns of the validity period to the rows."""
     from pyspark.sql import functions
 
     used = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
@@ -91,11 +91,11 @@ def with_validity(rows: "DataFrame", validity: Validity) -> "DataFrame":
 def merge_states(  # noqa: PLR0913 -- the parts of a merge
     spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], validity: Validity, location: str, *, evolve: bool
 ) -> None:
-    """End the current state of each key whose row changed, and add the new state, in one commit.
+    """Close the current state of each key whose row changed, and add the new state, in one commit.
 
-    `rows` come from `with_validity` and `conform`; marked rows end the current state and add none. A changed row that
-    is not newer than the current state is an error. A row with the values of the current state changes nothing, so a
-    day can be delivered twice.
+    `rows` are from `with_validity` and `conform`; marked rows only close the current state. A changed row that is not
+    newer than the current state is an error. A row that equals the current state changes nothing, so the same input
+    can be delivered twice.
     """
     from delta.tables import DeltaTable
 
@@ -127,7 +127,7 @@ def merge_states(  # noqa: PLR0913 -- the parts of a merge
 
 
 def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], validity: Validity) -> None:
-    """Raise `PipelineError` for a state that begins before its key's last state was ended by a deletion."""
+    """Raise `PipelineError` for a state that begins before the deletion of its key's previous state."""
     from pyspark.sql import functions
 
     if DELETES not in rows.columns:
@@ -145,7 +145,7 @@ def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], val
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
-    """Rows to merge: new, changed and deleting ones."""
+    """Rows to merge: new rows, changed rows, and marked rows that delete a key."""
 
     rows: "DataFrame"
     count: int
@@ -163,8 +163,8 @@ def find_changes(
 ) -> "Iterator[KeyedChanges]":
     """Yield the rows that change the table, persisted on disk for the block.
 
-    `rows` come from `conform`; a marked row is a change if the table has its key. `ignored` columns are not compared.
-    Raises `PipelineError` as `check_keys` does, with the same sort, and for a duplicate key of the table.
+    `rows` are from `conform`; a marked row is a change if the table has its key. `ignored` columns are not compared.
+    Raises the same errors as `check_keys`, without another sort, and `PipelineError` for a duplicate key of the table.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -209,7 +209,7 @@ def _refuse_duplicate_key(key: Any, keys: Sequence[str]) -> None:
 
 
 def check_keys(rows: "DataFrame", keys: Sequence[str], *, unique: bool = False) -> None:
-    """Raise `PipelineError` if a key is missing, null or (unless they are `unique`) in several rows."""
+    """Raise `PipelineError` if rows lack a key column, or a key is null or, unless `unique`, in several rows."""
     _require_columns(keys, rows)
     columns = list(map(quoted, keys))
     numbered = rows.selectExpr(*columns, f"1 AS {NUMBER}") if unique else number_rows(rows, keys, *columns)
@@ -226,7 +226,7 @@ def _require_columns(keys: Sequence[str], rows: "DataFrame") -> None:
 
 
 def number_rows(rows: "DataFrame", keys: Sequence[str], *columns: str) -> "DataFrame":
-    """Return columns of rows, and the number of each row within its key (a sort is cheaper than a count)."""
+    """Return columns of rows with each row's number within its key, by a sort, which is cheaper than a count."""
     names = ", ".join(map(quoted, keys))
     return rows.selectExpr(*columns, f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) AS {NUMBER}")
 
@@ -246,7 +246,7 @@ def _first_key(keys: Sequence[str], condition: str, prefix: str = "") -> str:
 def ambiguous_key(
     rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "reduce them to one in the SQL"
 ) -> PipelineError:
-    """Return the error for a null or duplicate key, with its values in a note for --show-values."""
+    """Return the error for a null or duplicate key; the key's values are in a note that --show-values prints."""
     key_text = ", ".join(
         f"{key} = {None if value is None else HIDDEN}" for key, value in zip(keys, values, strict=True)
     )
@@ -261,7 +261,7 @@ def ambiguous_key(
 def count_key_changes(
     rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Count the new, changed, deleted and unchanged keys of rows that come from `conform`."""
+    """Count the new, changed, deleted and unchanged keys of rows from `conform`, compared with the table."""
     check_keys(rows, keys)
     is_changed = rows_differ(rows.schema, table.schema, [*keys, *ignored])
     joined = rows.alias("new").join(_numbered_table(table, keys), on=column(_same_key(keys)), how="left")
@@ -291,7 +291,7 @@ def _same_key(keys: Sequence[str]) -> str:
 
 
 def rows_differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
-    """Return the SQL condition that a row (`new`) differs from the table's row (`old`)."""
+    """Return a SQL condition that is true if a new row (`new`) differs from the table's row (`old`)."""
     skipped = {DELETES, *(name.lower() for name in ignored)}
     table_types = {field.name.lower(): field.dataType for field in table.fields}
     same = []

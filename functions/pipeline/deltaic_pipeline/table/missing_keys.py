@@ -1,4 +1,4 @@
-"""Keys of a table that a full extract lacks: count them, check the limit, and add rows that delete them."""
+"""Find keys of a table that a full extract lacks, check their limit, and add rows that delete them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MissingKeys:
-    """Result of comparing a table's keys with an extract."""
+    """Keys of a table that an extract lacks, and the reason why they must not be deleted, if any."""
 
     keys: "DataFrame"
     count: int
     since: int | None
-    """Time at which their states end, in microseconds since 1970: the latest `valid_from` of the extract, or None."""
+    """Time until which their states are valid, in microseconds since 1970: the latest `valid_from` of the extract."""
 
     refusal: str
 
@@ -31,8 +31,8 @@ def missing_keys(
 ) -> MissingKeys:
     """Return the keys in the table's current rows that the extract lacks, without null keys.
 
-    `rows` are the rows of the extract that will be merged. Without any, the extract counts as failed, whatever the
-    limit is.
+    `rows` are the rows of the extract that will be merged. If there are none, no key may be deleted, whatever the limit
+    is, because the extract probably failed.
     """
     from pyspark.sql import functions
 
@@ -63,7 +63,7 @@ def missing_keys(
 
 
 def add_missing_keys(rows: "DataFrame", missing: MissingKeys, target: DeltaTarget) -> "DataFrame":
-    """Return the marked rows, and one more row for each missing key, which deletes it."""
+    """Return the rows to merge, and for each missing key one more row, marked to delete that key."""
     if not missing.count:
         return rows
     key_fields = {field.name.lower(): field for field in missing.keys.schema.fields}

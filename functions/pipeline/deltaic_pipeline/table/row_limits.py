@@ -1,4 +1,4 @@
-"""Limits in dataset files: a share or a number of rows, such as `1 %` or `100 rows`."""
+"""Parse limits in dataset files: a percentage or a number of rows, such as `1 %` or `100 rows`."""
 
 import re
 from decimal import Decimal
@@ -8,7 +8,7 @@ HUNDRED = Decimal(100)
 
 
 def check_limit(text: str) -> str:
-    """Return the text of a limit; raises ValueError if it is not a limit."""
+    """Return a limit unchanged; raises ValueError if it cannot be parsed."""
     match = LIMIT.fullmatch(text)
     if match is None or (match[1] and Decimal(match[1]) > HUNDRED):
         raise ValueError("write a share or a number of rows, such as '1 %' or '100 rows'")
@@ -16,7 +16,7 @@ def check_limit(text: str) -> str:
 
 
 def exceeds(text: str, count: int, rows: int) -> bool:
-    """Return whether `count` of `rows` is more than the limit allows."""
+    """Return whether `count` out of `rows` exceeds a limit such as `1 %` or `100 rows`."""
     match = LIMIT.fullmatch(text)
     if match is None:
         raise ValueError(text)

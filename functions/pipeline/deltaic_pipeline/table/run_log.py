@@ -1,7 +1,7 @@
 """Write and read the runs table: a Delta table with one row for each run, appended under the table's lease.
 
-deltalake writes the row in some milliseconds, without Spark. The package for clusters has no deltalake, which would add
-54 MB, so there the run's Spark session writes the row.
+The library deltalake writes the row in some milliseconds, without Spark. The package for clusters does not contain it,
+because it would add 54 MB, so there the run's Spark session writes the row.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT = timedelta(seconds=60)
-"""Longest wait for another run that writes its row into the same table."""
+"""Maximum time to wait while another run writes its row into the same table."""
 
 
 def schema() -> "pa.Schema":
@@ -49,9 +49,10 @@ def schema() -> "pa.Schema":
 
 
 def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
-    """Return the transaction of a row: the same for each repetition of a finished run, new for each failed attempt.
+    """Return the transaction that appends a run's row: the same if a finished run is repeated, else unique.
 
-    `unchanged` is the id of the target table if the run had nothing to commit.
+    A failed attempt (not `done`) is never skipped as a repetition. `unchanged` is the id of the target table if the run
+    had nothing to commit.
     """
     extra = {"table": unchanged} if unchanged else {}
     if not done:
@@ -74,7 +75,7 @@ def open_table(location: str, access: S3Access) -> "DeltaTable | None":
 
 
 def has_row(spark: "SparkSession", location: str, transaction: Transaction) -> bool:
-    """Return whether the table has the row of a transaction."""
+    """Return whether the runs table contains the row that a transaction appended."""
     transactions = latest_snapshot(spark, spark_path(catalog_location(location))).transactions()
     return bool(transactions.contains(transaction.application))
 
@@ -87,9 +88,9 @@ def append(  # noqa: PLR0913, PLR0917 -- the row, its table, and the clients tha
     spark: "SparkSession | None",
     unchanged: str = "",
 ) -> None:
-    """Append the row of a run, unless the table has the row of this finished run already; raises a DeltaicError.
+    """Append the row of a run, unless the table contains it already; raises DeltaicError.
 
-    Without deltalake, `spark` writes the row; if that is None, there is no row. `unchanged` is as in `transaction_of`.
+    Without deltalake, `spark` writes the row; without `spark`, no row is written. `unchanged`: see `transaction_of`.
     """
     import pyarrow as pa
 
@@ -136,7 +137,7 @@ def _append(location: str, rows: "pa.Table", transaction: Transaction, access: S
 
 
 def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = False) -> list[dict[str, Any]]:
-    """Return the rows of the runs table by their begin, of one dataset or of all; reads without Spark.
+    """Return the runs of one dataset or of all, sorted by begin, from the runs table; needs no Spark.
 
     `failed` selects runs whose exit code is not 0. Raises NotFound if there is no runs table, and Unavailable.
     """
@@ -161,7 +162,7 @@ def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = F
 
 
 def refuse_overlap(runs: str, tables: Mapping[str, str]) -> None:
-    """Raise `PipelineError` if the runs table would be inside the folder of another table, or contain it."""
+    """Raise `PipelineError` if the folders of the runs table and of one of these tables overlap."""
     folder = f"{catalog_location(runs)}/"
     for name, location in tables.items():
         other = f"{catalog_location(location)}/"

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 DELETED_AT_ONCE = 1000
-"""Most names that S3 accepts in one request."""
+"""Maximum number of keys that S3 deletes in one request."""
 
 
 class StoredObject(NamedTuple):
     """Object in the folder of a table."""
 
     name: str
-    """Key below the table's root, not encoded."""
+    """Key relative to the table's root, without percent-encoding."""
 
     size: int
     modified: int
-    """Time of writing in milliseconds since the epoch, by the store's clock."""
+    """Time of the last modification in milliseconds since the epoch, by the store's clock."""
 
 
 class S3Folder:
     """Folder of a table in S3 or a compatible store."""
 
     def __init__(self, location: str, access: S3Access) -> None:
-        """Create the clients: `store` reads the table, and `writer` writes its log."""
+        """Create the S3 clients: `store` reads the table, `writer` writes its log."""
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
@@ -46,7 +46,7 @@ class S3Folder:
         self.writer = LogWriter(locations, storage, credentials)
 
     def objects(self) -> Iterator[StoredObject]:
-        """Yield every object in any order, one request for each thousand objects; raises `PipelineError`."""
+        """List all objects, in any order, with one request per thousand objects; raises `PipelineError`."""
         prefix = self._location.key_prefix
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
         try:
@@ -58,7 +58,7 @@ class S3Folder:
             raise PipelineError(f"{self._location.uri} cannot be listed: {failure}") from failure
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete at most `DELETED_AT_ONCE` objects, which need not exist any more; raises `PipelineError`."""
+        """Delete at most 1000 objects by name; a name that does not exist is no error. Raises `PipelineError`."""
         keys = [f"{self._location.key_prefix}{name}" for name in names]
         try:
             response = self._client.delete_objects(

@@ -1,6 +1,6 @@
-"""Compare the columns of rows with those of their table, and convert the rows to the table's columns.
+"""Compare the columns of rows with the table's columns, and convert the rows to the table's types.
 
-Also marks the rows that delete their key, and drops columns that only decide which rows do.
+Also marks the rows that delete their key, and drops columns that are used only to select these rows.
 """
 
 import json
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 GENERATED = re.compile(r"delta\.(identity\.|generationExpression$)")
-"""Metadata of a column whose values Delta generates: an identity, or an expression over other columns."""
+"""Metadata keys of columns whose values Delta generates: identity columns, and expressions over other columns."""
 
 CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
-"""Metadata with the declared type of a column that is or contains CHAR or VARCHAR; the schema has STRING."""
+"""Metadata key with the declared type of a CHAR or VARCHAR column; in the schema, its type is STRING."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """Column or field whose type differs between table and rows; None: it does not exist there."""
+    """Column or field whose types in table and rows differ; type None: it does not exist there."""
 
     column: str
-    """Path with dots for nested fields: `address.city`, `doses.element.day`."""
+    """Path of the field with dots, such as `address.city` or `doses.element.day`."""
 
     table: str | None
     rows: str | None
@@ -48,9 +48,9 @@ class SchemaDifference:
 
 
 def rows_to_write(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
-    """Return the rows with the columns that will be written.
+    """Return the rows with only the columns that will be written.
 
-    A column that only `delete_when` uses is dropped, unless the table has it or the target uses it elsewhere.
+    Drops columns that only `delete_when` uses: the table does not have them, and no other option of the target does.
     """
     if target.delete_when is None:
         return rows
@@ -66,7 +66,7 @@ def rows_to_write(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget)
 
 
 def mark_deletes(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
-    """Return the rows to write, with a mark on rows that delete their key; a null condition deletes nothing."""
+    """Add the column `DELETES`, true where the condition `delete_when` is true (not null), to the rows to write."""
     if not target.deletes:
         return rows
     names = map(quoted, rows_to_write(spark, rows, target).columns)
@@ -74,15 +74,15 @@ def mark_deletes(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) 
 
 
 def drop_deletes(rows: "DataFrame") -> "DataFrame":
-    """Return the rows that delete no key, without the mark."""
+    """Remove the rows that delete their key, and the column that marks them."""
     return rows.where(f"NOT {DELETES}").drop(DELETES) if DELETES in rows.columns else rows
 
 
 def differences(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> list[SchemaDifference] | None:
-    """Return the differences in the order of the columns; None if the table does not exist yet.
+    """Return the schema differences of rows and table in column order; None if the table does not exist yet.
 
-    Fields are compared by name: order and upper or lower case do not matter. Columns that only decide which rows delete
-    do not count, and rows can lack columns that Delta generates.
+    Fields are compared by name, ignoring order and case. Columns that only `delete_when` uses do not count, and rows
+    can lack columns that Delta generates.
     """
     from pyspark.sql import types
 
@@ -102,7 +102,7 @@ def differences(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -
 
 
 def refuse_drift(columns: list[SchemaDifference] | None, target: DeltaTarget) -> None:
-    """Raise `PipelineError` for new or missing columns and fields, unless the target's schema can change.
+    """Raise `PipelineError` for new or missing columns and fields, unless the target has `evolve_schema`.
 
     Delta would fill missing columns with nulls. Types are checked by Delta, or by `conform`.
     """
@@ -114,10 +114,10 @@ def refuse_drift(columns: list[SchemaDifference] | None, target: DeltaTarget) ->
 
 
 def conform(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
-    """Return the rows in the types of an existing table, matched field by field by name.
+    """Cast the rows to the types of an existing table, with fields matched by name.
 
-    New fields come last. Raises `PipelineError` for nested fields that the rows lack, and for a type with values that
-    the table's type cannot represent: Delta would cast and change them.
+    New fields come last. Raises `PipelineError` for nested fields that the rows lack, and for types whose values the
+    table's type cannot all represent: Delta would change such values.
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)
@@ -146,7 +146,7 @@ def conform(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "D
 
 
 def extends(table: "DataFrame", rows: "DataFrame") -> bool:
-    """Return whether rows that come from `conform` add columns, fields or wider types to the table."""
+    """Return whether rows from `conform` add columns, fields or wider types to the table."""
     return any(after is not None for _, _, after in _different(table.schema, rows.drop(DELETES).schema))
 
 

@@ -1,4 +1,4 @@
-"""Read the sources of a job: files, a Delta table by location, or a table in Spark's catalog."""
+"""Read the sources of a job with Spark: files, a Delta table by location, or a table in Spark's catalog."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,19 +50,19 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 }
 
 UNFIT = "a row does not fit the schema of its source"
-"""Message with which a query ends at such a row; `explain_misfits` then finds the first one and counts all."""
+"""Message with which a query fails at such a row; `explain_misfits` then locates the first one and counts all."""
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-"""Characters of a file's name that have a meaning in a glob."""
+"""Characters with a special meaning in a glob."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a job, as its dataset file or its command line declares it."""
+    """Source of rows, as a dataset file or a command line declares it."""
 
     format: Format
     paths: Sequence[str]
-    """Files, folders or globs, local or `s3://`; for `delta` one location, for `table` one name."""
+    """Files, folders or globs, local or `s3://`; for format `delta` one location, for `table` one name."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
@@ -70,25 +70,25 @@ class Source:
 
     malformed: Malformed = "fail"
     evolves: bool = False
-    """Whether Parquet files can lack columns of other files, which are null then."""
+    """Whether Parquet files can lack columns that other files have; their values are null then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Rows of a source; rows of CSV and JSON that do not fit the schema are flagged."""
+    """Rows of a source; CSV and JSON rows that do not fit the schema are flagged in column `MISFIT`."""
 
     flagged: "DataFrame"
     source: Source | None = None
-    """None for a table, whose rows all fit."""
+    """None for a table: all of its rows fit its schema."""
 
     @property
     def malformed(self) -> Malformed:
-        """Handling of rows that do not fit the schema."""
+        """Treatment of rows that do not fit the schema: fail, quarantine or drop."""
         return self.source.malformed if self.source and MISFIT in self.flagged.columns else "fail"
 
     @property
     def rows(self) -> "DataFrame":
-        """Valid rows; in mode `fail`, the first row that does not fit the schema ends the query."""
+        """Valid rows; if `malformed` is `fail`, the first row that does not fit the schema fails the query."""
         names = [name for name in self.flagged.columns if name not in {RAW, FILE}]
         if self.source is None or MISFIT not in names:
             return self.flagged
@@ -103,12 +103,12 @@ class Reading:
         return self.flagged.selectExpr(f"inline(array({checked}))", *map(quoted, partitions))
 
     def quarantine(self, name: str) -> "DataFrame":
-        """Return reasons, text and file of the rows that do not fit; `name` is the source's name."""
+        """Return the rows that do not fit the schema: their reasons, with the source's name, raw text and file."""
         reasons = f"transform({MISFIT}, reason -> concat({literal(f'{name}: ')}, reason)) AS _reasons"
         return self.flagged.where(f"{MISFIT} IS NOT NULL").selectExpr(reasons, f"{RAW} AS _raw", f"{FILE} AS _file")
 
     def misfit_message(self) -> str | None:
-        """Return a message with the number of misfits and the first of them, or None."""
+        """Return a message that counts the rows that do not fit and locates the first; None if all fit."""
         if self.source is None or MISFIT not in self.flagged.columns:
             return None
         if FILE not in self.flagged.columns:
@@ -121,7 +121,7 @@ class Reading:
         return f"{wrong:,} of {rows:,} rows do not fit the schema, the first is {self._first(self.source, least[0])}"
 
     def _first(self, source: Source, file: str) -> str:
-        """Return the place of the first row of a file that does not fit, and the reasons."""
+        """Return file, line and reasons of the first row in a file that does not fit the schema."""
         from pyspark.sql import types
 
         session = self.flagged.sparkSession.newSession()
@@ -143,26 +143,26 @@ class Reading:
         )
 
     def count_rows(self) -> tuple[int, int]:
-        """Return the number of all rows, and of the rows that do not fit."""
+        """Return the number of all rows, and the number of rows that do not fit the schema."""
         counts: Any = self.flagged.selectExpr("count(*)", f"count_if({MISFIT} IS NOT NULL)").first()
         return int(counts[0]), int(counts[1])
 
 
 def spark_path(path: str) -> str:
-    """Return a path for Hadoop, whose s3a file system reads `s3://` and `s3n://`."""
+    """Convert a path for Hadoop: `s3a://` instead of `s3://` and `s3n://`."""
     scheme, separator, rest = path.partition("://")
     return f"s3a://{rest}" if separator and scheme in {"s3", "s3n"} else path
 
 
 def catalog_location(location: str) -> str:
-    """Return a location as the catalog spells it: `s3://`, without a slash at the end."""
+    """Return the canonical form of a location, as in the catalog: `s3://`, without a trailing slash."""
     scheme, separator, rest = location.partition("://")
     normalized = f"s3://{rest}" if separator and scheme in {"s3", "s3a", "s3n"} else location
     return normalized.rstrip("/")
 
 
 def read(spark: "SparkSession", source: Source) -> Reading:
-    """Return the source's rows (lazily); raises `PipelineError` if the source has no path, or too many."""
+    """Read a source lazily; raises `PipelineError` for no path, too many paths, or files of another schema."""
     if not source.paths:
         raise PipelineError("the source has no path. Name at least one file, folder or table.")
     if source.format in {"delta", "table"} and len(source.paths) > 1:
@@ -178,7 +178,7 @@ def read(spark: "SparkSession", source: Source) -> Reading:
 
 
 def follow(spark: "SparkSession", source: Source) -> "DataFrame":
-    """Return the source as a stream: files with a schema, or a Delta table."""
+    """Return the source as a Spark stream: files with a declared schema, or a Delta table."""
     if source.format == "delta":
         return spark.readStream.format("delta").options(**source.options).load(spark_path(source.paths[0]))
     if len(source.paths) > 1:
@@ -231,7 +231,7 @@ def _declared(source: Source) -> "list[StructField]":
 
 
 def _line(spark: "SparkSession", source: Source, row: int) -> str:
-    """Return the line of a row, or its number if rows are not lines; `row` counts from 0."""
+    """Return the line number of a row, or the row number if rows are not lines; `row` counts from 0."""
     options = _options(source)
     if not by_lines(options):
         return f", row {row + 1}"
@@ -253,7 +253,7 @@ def _options(source: Source) -> dict[str, str]:
 
 @contextmanager
 def explain_misfits(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
-    """Add the file and line to the error for a row that does not fit; `readings` by their name."""
+    """Add file and line to the error for a row that does not fit; `readings` are by source name."""
     try:
         yield
     except PipelineError as refusal:

@@ -1,6 +1,6 @@
 """Set the properties, comments and clustering of a table as its target declares them.
 
-They are one version after the rows, and only if something differs.
+This commits one more version after the rows, and only if something differs.
 """
 
 import json
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering"
-"""The Java package of clustered tables."""
+"""Java package in Delta for clustered tables."""
 CLUSTERING = "delta.feature.clustering"
-"""Property that enables the feature; Delta does not store it."""
+"""Property that enables clustering; Delta does not store it with the table's properties."""
 
 
 def describe(spark: "SparkSession", target: DeltaTarget) -> bool:
-    """Set what an existing table lacks, as one version; return whether anything was missing.
+    """Set missing properties, comments and clustering in one commit; return whether anything was missing.
 
-    Safe to repeat: a run that was killed after it wrote its rows does this when it is started again.
+    Safe to repeat: a run that was killed after it committed its rows does this when it is started again.
     """
     location = spark_path(target.location)
     if not any(_statements(spark, target, location)):
@@ -55,7 +55,7 @@ def describe(spark: "SparkSession", target: DeltaTarget) -> bool:
 
 @contextmanager
 def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to a session for the block."""
+    """Apply Spark settings to a session for the block, and unset them afterwards."""
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
@@ -66,12 +66,12 @@ def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iter
 
 
 def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
-    """Set properties of a table as one version, even if it has them already."""
+    """Set properties of a table in one commit, even if it has them already."""
     spark.sql(_alter(spark_path(location), properties))
 
 
 def pending_sql(spark: "SparkSession", target: DeltaTarget) -> list[str]:
-    """Return the SQL statements that `describe` would have to apply now."""
+    """Return the SQL statements for what `describe` would change now; empty if nothing."""
     location = spark_path(target.location)
     return [statement.replace(f" delta.{quoted(location)}", "") for statement in _statements(spark, target, location)]
 
@@ -93,7 +93,7 @@ def check_properties(spark: "SparkSession", target: DeltaTarget) -> None:
 def check_clustering(spark: "SparkSession", target: DeltaTarget, schema: str = "") -> None:
     """Check before rows are written that Delta can cluster this table by the target's columns.
 
-    `schema` is the table's future schema as JSON; empty: its current one.
+    `schema` is the table's future schema as JSON; empty: its current schema.
     """
     if not target.cluster_by:
         return
@@ -107,7 +107,7 @@ def check_clustering(spark: "SparkSession", target: DeltaTarget, schema: str = "
 
 
 def check_new_properties(spark: "SparkSession", target: DeltaTarget) -> None:
-    """Refuse properties that Delta does not accept for a new table, and constraints that contain a query."""
+    """Raise an error for properties that Delta rejects for a new table, and for constraints with a subquery."""
     for name, value in target.properties.items():
         if name.lower().startswith("delta.constraints."):
             refuse_queries(spark, value)
@@ -115,7 +115,7 @@ def check_new_properties(spark: "SparkSession", target: DeltaTarget) -> None:
 
 
 def delta_log(spark: "SparkSession", location: str) -> Any:
-    """Return Delta's `DeltaLog` of a table, even if the table does not exist."""
+    """Return Delta's `DeltaLog` object for a location, even if there is no table."""
     session = spark._jsparkSession  # noqa: SLF001 -- pyspark has no public access to it
     return java_class("org.apache.spark.sql.delta.DeltaLog").forTable(session, location)
 
@@ -127,19 +127,19 @@ def is_delta_table(spark: "SparkSession", location: str) -> bool:
 
 
 def activate(spark: "SparkSession") -> None:
-    """Make this thread's session the one whose settings the JVM uses."""
+    """Make this session the active one in the JVM for this thread, so that Delta uses its settings."""
     java_class("org.apache.spark.sql.SparkSession").setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
 
 
 def latest_snapshot(spark: "SparkSession", location: str) -> Any:
-    """Return Delta's latest snapshot of a table; before the first commit its version is -1."""
+    """Return Delta's `Snapshot` of a table's latest version, which is -1 if there is no table."""
     # The public statements (SHOW, DESCRIBE) read the complete state of the log.
     nothing = no_option()
     return delta_log(spark, location).update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
 
 
 def commit_lines(snapshot: Any, version: int) -> Generator[dict[str, Any]]:
-    """Yield the actions of a commit one by one, without computing the table's state."""
+    """Yield the actions of a commit file one by one, without computing the table's state."""
     log = snapshot.deltaLog()
     path = java_class("org.apache.spark.sql.delta.util.FileNames").unsafeDeltaFile(log.logPath(), version)
     lines = log.store().readAsIterator(path, log.newDeltaHadoopConf())
@@ -151,13 +151,13 @@ def commit_lines(snapshot: Any, version: int) -> Generator[dict[str, Any]]:
 
 
 def commit_info(snapshot: Any, version: int) -> dict[str, Any]:
-    """Return the `commitInfo` of a version, which Delta writes as the first line; empty if another writer did not."""
+    """Return the `commitInfo` of a version; empty if its writer, unlike Delta, did not write it as first line."""
     with closing(commit_lines(snapshot, version)) as actions:
         return dict(next(actions).get("commitInfo", {}))
 
 
 def parse_mark(user_metadata: str | None) -> dict[str, Any]:
-    """Return the `userMetadata` of a commit if it is a JSON object, as this package writes it; otherwise nothing."""
+    """Parse the `userMetadata` of a commit; empty if it is not a JSON object, as this package writes it."""
     with suppress(ValueError):
         mark = json.loads(user_metadata or "")
         return mark if isinstance(mark, dict) else {}
@@ -208,7 +208,7 @@ def propose_metadata(
     schema: str = "",
     target: DeltaTarget | None = None,
 ) -> tuple[Any, Any]:
-    """Start a transaction, and return it with the metadata that the table would have; `target` has the comments."""
+    """Return a new Delta transaction and the table's metadata with these properties and `target`'s comments."""
     # Delta has no public API to try this without a commit.
     transaction = delta_log(spark, location).startTransaction()
     metadata = transaction.metadata()

@@ -1,4 +1,4 @@
-"""Delta table that a job writes: location, write mode, properties and comments."""
+"""Describe the Delta table that a job writes: location, write mode, properties and comments."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,47 +11,47 @@ from deltaic_pipeline.table.merging import Validity
 
 Mode = Literal["overwrite", "append", "merge"]
 MODES: tuple[str, ...] = get_args(Mode)
-"""Modes of `publish`; datasets have two more."""
+"""Write modes of `publish`; datasets have two more: `overwrite_partitions` and `scd2`."""
 
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""Property that expires the names of transactions, and with them the reading positions in sources."""
+"""Property with the time after which Delta forgets transactions, and so how far a run has read its sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaTarget:
-    """Delta table that a job writes."""
+    """Delta table that a job writes, and how to write it."""
 
     location: str
     mode: Mode | Literal["overwrite_partitions", "scd2"] = "overwrite"
     partition_by: Sequence[str] = ()
-    """Used when the table is created, or rewritten with `evolve_schema`."""
+    """Partition columns of a new table, or of one that is overwritten with `evolve_schema`."""
 
     keys: Sequence[str] = ()
     change_data_feed: bool = True
-    """Enable the change data feed, also of an existing table; False leaves an existing table unchanged."""
+    """Enable the change data feed of a new or existing table; False leaves an existing table unchanged."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     evolve_schema: bool = False
     """Accept new columns (append, merge, scd2) or another schema and partitioning (overwrite)."""
 
     where: str | None = None
-    """Rows to replace (overwrite_partitions), as a SQL condition; None: all partitions of the new rows."""
+    """SQL condition of the rows to replace (overwrite_partitions); None: all rows in the partitions of new rows."""
 
     validity: Validity | None = None
     delete_when: str | None = None
-    """SQL condition of the rows that delete their key (merge), or end its state (scd2)."""
+    """SQL condition of the rows that delete their key (merge), or close the current state of their key (scd2)."""
 
     missing_at_most: str | None = None
-    """Delete keys that the rows lack, if they are not more than this limit; None: keep them."""
+    """Limit of keys that may be deleted because the rows lack them, such as `1 %`; None: delete none."""
 
     cluster_by: Sequence[str] = ()
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `PipelineError` if the fields contradict each other."""
+        """Raise `PipelineError` if the fields are inconsistent."""
         if (self.mode in {"merge", "scd2"}) != bool(self.keys):
             raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
 
@@ -67,7 +67,7 @@ class DeltaTarget:
 
     @property
     def required_properties(self) -> dict[str, str]:
-        """Required properties of the table."""
+        """Properties to set for the table, including the change data feed's."""
         return {**({CHANGE_DATA_FEED: "true"} if self.change_data_feed else {}), **self.properties}
 
     @property

@@ -1,4 +1,4 @@
-"""Transaction that identifies a run's commit in the log of a Delta table."""
+"""Identify the commit of a run in a Delta table's log, so that no run is committed twice."""
 
 import json
 from collections.abc import Mapping
@@ -28,50 +28,50 @@ KEEPS_ROWS = frozenset({"SET TBLPROPERTIES", "OPTIMIZE", "VACUUM START", "VACUUM
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Identity of a commit: Delta commits a version of an application once (protocol, "Transaction Identifiers")."""
+    """Identity of a commit: an application id and a version (Delta protocol, "Transaction Identifiers")."""
 
     application: str
     version: int
     mark: Mapping[str, str | int | Mapping[str, int]]
-    """Written to `commitInfo`, to find the commit again."""
+    """Content of `userMetadata` in `commitInfo`, by which the commit is found again."""
 
     moves: bool = False
-    """Commit it even if no row changes, because it moves the position in a source."""
+    """Commit even if no row changes, because the commit records a new reading position in a source."""
 
     delivery: str = ""
-    """Digest of the run's input, written to `commitInfo` with the mark; empty if the next run must read again."""
+    """Digest of the run's input, written with the mark; empty: the next run must read its input again."""
 
     quarantine: bool = False
-    """The run also has rows for the quarantine table; written to `commitInfo` with the delivery."""
+    """Whether the run also has rows for the quarantine table; written with the mark and the delivery."""
 
     described: str = ""
-    """Digest of the descriptions that the table already has; in `commitInfo` it saves a later check."""
+    """Digest of properties and comments that the table already has, written with the mark to skip later checks."""
 
     @classmethod
     def of_run(cls, run_id: str, dataset: str = "") -> "Transaction":
-        """Return the transaction of a run: run ids of different datasets are independent (decision 201)."""
+        """Return the transaction of a run; datasets can use the same run ids independently (decision 201)."""
         if not dataset:
             return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
         return cls(f"deltaic-run/{dataset}/{run_id}", 1, {"dataset": dataset, "run": run_id})
 
     @classmethod
     def of_batch(cls, stream: str, batch: int) -> "Transaction":
-        """Return the transaction of one batch of a stream, whose name comes from its checkpoint."""
+        """Return the transaction of one batch of a stream; the stream is identified by its checkpoint."""
         return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
 
     def of_target(self, location: str) -> "Transaction":
-        """Return the run's transaction in a table that several targets share, such as a quarantine table."""
+        """Return the run's transaction for a table that several targets share, such as a quarantine table."""
         target = catalog_location(location)
         return Transaction(f"{self.application} {target}", self.version, {**self.mark, "target": target}, self.moves)
 
     @property
     def user_metadata(self) -> str:
-        """The mark as JSON for the log."""
+        """Mark as JSON, for `userMetadata` of the commit."""
         source = {"delivery": self.delivery, "aside": self.quarantine} if self.delivery else {}
         return json.dumps({**self.mark, **source, **({"described": self.described} if self.described else {})})
 
     def matches(self, user_metadata: str | None) -> bool:
-        """Return whether a commit with this `userMetadata` belongs to the transaction, whatever it read."""
+        """Return whether a commit with this `userMetadata` belongs to this transaction, regardless of its input."""
         mark = parse_mark(user_metadata)
         return {name: mark[name] for name in mark if name not in {"delivery", "aside", "described"}} == self.mark
 
@@ -84,7 +84,7 @@ class WriteResult:
     """Result of writing a run's rows."""
 
     version: int
-    """The version with the run's rows, or the latest version if the commit of an earlier attempt is too old."""
+    """Version with the run's rows, or the latest version if an earlier attempt's commit is too old to be found."""
 
     repeated: bool
     """True if an earlier attempt of the same run had already committed, so that nothing was written now."""
@@ -109,8 +109,8 @@ def find_commit(spark: "SparkSession", target: DeltaTarget, transaction: Transac
 def find(spark: "SparkSession", target: DeltaTarget, transaction: Transaction) -> tuple[int, WriteResult | None]:
     """Return the table's latest version, and the transaction's commit if it is among the latest commits.
 
-    First reads one line of the newest commit, because the list of transactions needs the table's state, and the history
-    another Spark job.
+    First reads one line of the newest commit, which is cheap: the list of transactions requires the table's state, and
+    the history requires another Spark job.
     """
     from delta.tables import DeltaTable
 
@@ -132,7 +132,7 @@ def find(spark: "SparkSession", target: DeltaTarget, transaction: Transaction) -
 
 
 def last_write(spark: "SparkSession", target: DeltaTarget) -> dict[str, Any]:
-    """Return the mark of the last commit that can have changed rows; empty if there is none."""
+    """Return the mark of the latest commit that can have changed rows; empty if no recent commit can have."""
     snapshot = latest_snapshot(spark, spark_path(target.location))
     newest = int(snapshot.version())
     with suppress(*spark_failures()):  # older commits can be deleted
@@ -144,9 +144,9 @@ def last_write(spark: "SparkSession", target: DeltaTarget) -> dict[str, Any]:
 
 
 def mark_commits(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> AbstractContextManager[None]:
-    """Write the transaction to the commits of a block, in the log's `txn` action and in `commitInfo`.
+    """Add the transaction to all commits of the block, as `txn` action and in `commitInfo`.
 
-    `spread` lets Delta shuffle the rows before it writes them, so that each partition gets few files.
+    With `spread`, Delta shuffles the rows before it writes them, so that each partition gets few files.
     """
     settings = {
         "spark.databricks.delta.write.txnAppId": transaction.application,

@@ -1,8 +1,8 @@
-"""Build SQL that turns texts of CSV and JSON into values, by one grammar for each type (decision 198).
+"""Build SQL that parses strings from CSV and JSON into typed values, by one grammar for each type (decision 198).
 
-Spark's own readers and casts accept more than a type's texts and change values: `1,50` is 150, `10:00` is today, and
-`1e400` is infinite. Its JSON parser also drops unknown fields, keeps one of two equal keys and rounds numbers. So each
-object is read as a map of texts. Before that, every string gets a mark, and every number becomes a marked string.
+Spark's own readers and casts accept invalid strings and change values: they read `1,50` as 150, `10:00` as today, and
+`1e400` as infinite. Spark's JSON parser also drops unknown fields, keeps one of two equal keys and rounds numbers. So
+each object is read as a map of strings. Before that, all JSON strings and numbers become strings with a mark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
 STRING_MARK, NUMBER_MARK = "\uffff", "\ufffe"
-"""Marks at the start of JSON strings and numbers: two code points that are no characters in Unicode."""
+"""Marks at the start of JSON strings and numbers: two code points that are not Unicode characters."""
 
 UNDECODED = "\ufffd"
-"""Character with which a decoder replaces bytes that are not text in its encoding."""
+"""Character with which a decoder replaces bytes that are invalid in its encoding."""
 
 _END = r"\z"
-"""Unlike `$`, this does not match before a line break."""
+"""End of the string in a regex; unlike `$`, it does not match before a trailing line break."""
 
 _DATE = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _ZONE = " ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
@@ -37,7 +37,7 @@ _GRAMMARS = {
 _NUMBER = "[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = {"nanvalue": "NaN", "positiveinf": "Inf", "negativeinf": "-Inf"}
 _EXACT = {"float": 2**24, "double": 2**53}
-"""Largest value up to which the type represents every integer."""
+"""Bound of the range in which a floating-point type represents every integer exactly."""
 
 _FORMATS = {"date": "dateformat", "timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat"}
 _JSON_STRING = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
@@ -49,13 +49,13 @@ _NO_CHARACTER = r"\\u(?:[dD][89a-fA-F]|[fF]{3}[eEfF])"
 
 @dataclass(frozen=True, slots=True)
 class TypedTexts:
-    """Builder of SQL for a source's texts, given its reader's options in lower case."""
+    """Builder of SQL that parses a source's strings, given its reader's options with names in lower case."""
 
     options: Mapping[str, str]
     json: bool = False
 
     def value(self, text: str, kind: "DataType", depth: int = 0) -> str:
-        """Return SQL for the value of a text, which is valid only where `reason` is null."""
+        """Return SQL for the typed value of a string; it is valid only where the SQL from `reason` is null."""
         from pyspark.sql import types
 
         name, x = kind.typeName(), f"x{depth}"
@@ -94,7 +94,7 @@ class TypedTexts:
         return f"try_cast({text} AS {ddl(kind)})"
 
     def reason(self, path: str, text: str, value: str, kind: "DataType", depth: int = 0) -> str:
-        """Return SQL for the reason why a text does not fit a type, or null; `path` is its column."""
+        """Return SQL for the reason why a string does not fit its type, or null; `path` is the column's name."""
         from pyspark.sql import types
 
         x, wrong = f"x{depth}", f"{path} is not {kind.simpleString().upper()}"
@@ -162,40 +162,40 @@ class TypedTexts:
         return condition
 
     def _formatted(self, text: str, kind: "DataType") -> str:
-        """Return SQL for a date or time in the source's format, locale and time zone, as Spark's CSV reader has."""
+        """Return SQL that parses a date or time as Spark's CSV reader does: by format, locale and time zone."""
         names = self.options.keys() & {*_FORMATS.values(), "locale", "timezone"}
         reader_options = {**{name: self.options[name] for name in sorted(names)}, "sep": NUMBER_MARK, "quote": ""}
         return f"from_csv({text}, {literal(f'x {ddl(kind)}')}, {sql_map(reader_options)}).x"
 
 
 def marked(json: str) -> str:
-    """Return SQL for JSON with marked strings and numbers."""
+    """Return SQL that adds the marks to all strings and numbers in JSON."""
     strings = f"regexp_replace({json}, {literal(_JSON_STRING)}, '\"{STRING_MARK}$1\"')"
     numbers = literal(rf"\G({_BETWEEN}(?:{_JSON_STRING}{_BETWEEN})*+)({_JSON_NUMBER})")
     return f"regexp_replace({strings}, {numbers}, '$1\"{NUMBER_MARK}$3\"')"
 
 
 def unmarked(json: str) -> str:
-    """Return SQL for the original of marked JSON."""
+    """Return SQL that removes the marks from JSON."""
     numbers = f"regexp_replace({json}, '\"{NUMBER_MARK}([^\"]*)\"', '$1')"
     return f"replace({numbers}, '{STRING_MARK}', '')"
 
 
 def is_text(json: str) -> str:
-    """Return SQL that is true if JSON has no unpaired surrogate and none of the marks."""
+    """Return SQL that is true if JSON is valid Unicode text, without unpaired surrogates and without marks."""
     lone = f"regexp_replace({json}, {literal(_SURROGATES)}, ' ') RLIKE {literal(_NO_CHARACTER)}"
     marks = f"contains({json}, '{STRING_MARK}') OR contains({json}, '{NUMBER_MARK}')"
     return f"(is_valid_utf8({json}) AND NOT ({marks}) AND NOT (contains({json}, '\\\\u') AND {lone}))"
 
 
 def parsed(text: str, kind: str = "MAP<STRING, STRING>") -> str:
-    """Return SQL for the marked texts in a marked object or, by `kind`, array; null for other texts."""
+    """Return SQL that parses a marked JSON object (or array, by `kind`) into marked strings; null for others."""
     begin = "{" if kind.startswith("MAP") else "["
     return f"if(startswith({text}, '{begin}'), {_from_json(text, kind)}, NULL)"
 
 
 def only(json: str, kind: str) -> str:
-    """Return SQL for the single value of a marked JSON text as `kind`; null if there is none, or more."""
+    """Return SQL for the single value in marked JSON, as type `kind`; null for no value, or several."""
     # An end mark follows, which is no marked text, so that a bracket in the text cannot hide other values.
     end, last = ('"{}"', "x[1] = '{}'") if kind == "STRING" else ('{{"{}":0}}', "map_contains_key(x[1], '{}')")
     array = _from_json(f"concat('[', {json}, {literal(f',{end.format(NUMBER_MARK)}]')})", f"ARRAY<{kind}>")
@@ -203,12 +203,12 @@ def only(json: str, kind: str) -> str:
 
 
 def field(row: str, name: str) -> str:
-    """Return SQL for the marked text of an object's field."""
+    """Return SQL for the marked string of a field in a parsed object."""
     return f"{row}[{literal(STRING_MARK + name)}]"
 
 
 def wrong_keys(row: str, fields: "Sequence[StructField]", owner: str = "") -> str:
-    """Return SQL for a message about unknown or repeated fields of an object, or null if there are none."""
+    """Return SQL for an error message about unknown or repeated fields of an object, or null if there are none."""
     names = ", ".join(literal(STRING_MARK + member.name) for member in fields)
     unknown = f"array_except(map_keys({row}), array({names}))"
     message = literal(f"{owner}has fields that the schema does not have: ")
@@ -220,7 +220,7 @@ def wrong_keys(row: str, fields: "Sequence[StructField]", owner: str = "") -> st
 
 
 def sql_map(options: Mapping[str, str]) -> str:
-    """Return SQL for a map of options."""
+    """Return SQL for a map of reader options."""
     return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INSERTED, UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
-"""Delta's metrics of a MERGE; its `numOutputRows` also counts copied rows."""
+"""Delta's metrics of a MERGE; `numOutputRows` is not used, because it also counts copied rows."""
 
 NOTHING: Mapping[str, str] = {INSERTED: "0", UPDATED: "0"}
-"""Metrics of a run without a commit, because the table has all rows already."""
+"""Metrics of a run that commits nothing, because the table contains all rows already."""
 
 
 def write(  # noqa: PLR0913 -- the rows, their table, and two facts about the keys
@@ -38,10 +38,10 @@ def write(  # noqa: PLR0913 -- the rows, their table, and two facts about the ke
     """Write the rows as one version of the table and return the commit, read back from the log.
 
     A second call with the same run commits nothing, nor do keyed rows that equal the table's. The caller holds the
-    table's lease, and calls `describe` afterwards: the transaction that writes rows gives properties to a new table
-    only. Rows and properties are checked first, so a refusal leaves nothing of this run in the log. Keys of `extract`
-    (by default of `rows`) are not missing, even if their rows are not written; `unique_keys` states that no key is in
-    several rows. Raises `PipelineError` if the commit is not in the log afterwards.
+    table's lease, and calls `describe` afterwards: the commit of the rows sets properties of a new table only. Rows and
+    properties are checked first, so an error leaves nothing of this run in the log. Keys of `extract` (by default of
+    `rows`) are not missing, even if their rows are not written; `unique_keys` states that no key is in several rows.
+    Raises `PipelineError` if the commit is not in the log afterwards.
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
@@ -85,7 +85,7 @@ def write(  # noqa: PLR0913 -- the rows, their table, and two facts about the ke
 
 
 def _repeated(version: int, unchanged: int, target: DeltaTarget, transaction: Transaction) -> WriteResult:
-    """Return the result of a repetition; raises `PipelineError` if another writer has overwritten the commit."""
+    """Return the result of a repeated run; raises `PipelineError` if another writer has overwritten its commit."""
     if version == unchanged:
         # The log's `txn` action shows that the run has committed, before the latest commits.
         return WriteResult(version, repeated=True, metrics={})
@@ -123,7 +123,7 @@ def _prepare(
 
 
 def rows_to_merge(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget, *, exists: bool) -> "DataFrame":
-    """Return the rows to merge: marked, with validity columns if needed, in the types of an existing table."""
+    """Return the rows to merge: with delete marks, validity columns for scd2, and an existing table's types."""
     rows = mark_deletes(spark, rows, target)
     if target.mode == "scd2":
         rows = with_validity(rows, target.validity or Validity())
@@ -131,15 +131,15 @@ def rows_to_merge(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget,
 
 
 def current_rows(spark: "SparkSession", target: DeltaTarget) -> "DataFrame":
-    """Return the rows of an existing table; of a table with states, the current ones."""
+    """Return the rows of an existing table; for scd2, only the current states."""
     table = spark.read.format("delta").load(spark_path(target.location))
     return table.where(quoted(target.validity.current)) if target.validity else table
 
 
 def _merge(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget, *, always: bool) -> int | None:
-    """Merge the changed rows, and return how many delete their key, or None if there was nothing to commit.
+    """Merge the changed rows, and return how many delete their key; None if nothing was committed.
 
-    New columns are always committed, and so is every transaction if `always` is set.
+    New columns are always committed; with `always`, so is a transaction without changed rows.
     """
     location, keys, evolve = spark_path(target.location), target.keys, target.evolve_schema
     table, validity = current_rows(spark, target), target.validity
@@ -168,7 +168,7 @@ def _partitions(spark: "SparkSession", location: str) -> list[str]:
 
 
 def _check_partitions(target: DeltaTarget, partitions: Sequence[str]) -> None:
-    """Refuse partitions that Delta would misinterpret: other ones than the table's, or none to overwrite."""
+    """Raise `PipelineError` for other partition columns than the table's, or if there are none to overwrite."""
     if not target.partition_by and target.mode != "overwrite_partitions":
         return
     if target.mode == "overwrite_partitions" and not target.where and not partitions:
@@ -183,7 +183,7 @@ def _check_partitions(target: DeltaTarget, partitions: Sequence[str]) -> None:
 
 
 def refuse_void_columns(rows: "DataFrame") -> None:
-    """Refuse columns of Spark's type void (`SELECT NULL AS x`), which Delta silently drops from its files."""
+    """Raise `PipelineError` for columns of type void (`SELECT NULL AS x`), which Delta silently drops."""
     from pyspark.sql import types
 
     names = [path for path, kind in nested_types(rows.schema) if isinstance(kind, types.NullType)]
