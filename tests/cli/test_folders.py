@@ -92,9 +92,9 @@ WRONG = {
     "no description": (GOOD.replace("description: Reads forms.\n", ""), "has no 'description'"),
     "a long description": (GOOD.replace("Reads forms.", "x" * 1025), "at most 1024 are allowed"),
     "a long compatibility": (GOOD.replace("metadata", f"compatibility: {'x' * 501}\nmetadata"), "at most 500"),
-    "tools as a list": (GOOD.replace("Read Grep", "[Read, Grep]"), "'allowed-tools' must be one text"),
+    "tools as a list": (GOOD.replace("Read Grep", "[Read, Grep]"), "'allowed-tools' must be a string"),
     "brackets": (GOOD.replace("1.0", "[" * 100_000), "at most 16384 are read"),
-    "metadata in metadata": (GOOD.replace("1.0", "{a: b}"), "'metadata' must be a mapping of names to texts"),
+    "metadata in metadata": (GOOD.replace("1.0", "{a: b}"), "'metadata' must be a mapping of names to strings"),
 }
 
 

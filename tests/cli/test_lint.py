@@ -174,7 +174,7 @@ def test_a_folder_that_contains_a_filtered_table_cannot_be_shared(
 
 def test_clients_that_refuse_decimals_of_another_scale_are_listed_separately(deltaic: Deltaic, lake: str) -> None:
     delta, _, folder, _ = deltaic.json(f"lint {lake}/unscaled")["clients"]
-    assert (delta["reads"], delta["remark"]) == (True, "except Python, which refuses p=1.5")
+    assert (delta["reads"], delta["remark"]) == (True, "except Python, which rejects p=1.5")
     assert folder["reads"] is False
 
 

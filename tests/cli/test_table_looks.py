@@ -147,7 +147,7 @@ def test_an_operator_without_read_access_can_share_with_unchecked(
     keys = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
     refused = looking(f"{NEW} {lake}/good", **keys)
     assert refused.exit_code == 1
-    assert "good cannot be read with your credentials: access to it is refused" in refused.stderr, refused.output
+    assert "good cannot be read with your credentials: access to it is denied" in refused.stderr, refused.output
     assert "--unchecked" in refused.stderr
     assert looking(f"{NEW} {lake}/good --unchecked", **keys).exit_code == 0
     findings = {finding["check"]: finding for finding in json.loads(looking("doctor --json", **keys).stdout)}
@@ -200,7 +200,7 @@ def test_table_show_lists_which_clients_can_read_the_latest_version(
     assert latest["columns"]["p"] == "string"
     reads = {client["clients"].partition(":")[0]: (client["reads"], client["remark"]) for client in latest["clients"]}
     assert reads["delta format"] == (True, "")
-    assert reads["parquet format"] == (False, "columnMapping: share a view, or a copy without")
+    assert reads["parquet format"] == (False, "columnMapping: share a view, or a copy without the feature")
     assert reads["credentials for the folder"] == (
         False,
         "needs --access-mode url --access-mode dir --history",

@@ -322,7 +322,7 @@ def test_refused_requests_are_reported(stack: ExaminedStack) -> None:
     key = iam.create_access_key(UserName="doctor")["AccessKey"]
     findings = stack.examine(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
     observations = {check: finding["said"] for check, finding in findings.items() if finding["verdict"] == "not asked"}
-    refused = "GetRole was refused (AccessDenied)"
+    refused = "GetRole was rejected (AccessDenied)"
     assert (
         observations["the signing role trusts signing functions"]
         == observations["signing functions can assume the signing role"]

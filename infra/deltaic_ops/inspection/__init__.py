@@ -2,12 +2,12 @@
 
 `deltaic lint s3://lake/orders`, and the warnings of `deltaic table create`:
 
-    survey              read the log and some Parquet footers: features, sizes, statistics
-    table_lint          findings about problems that recipients would hit
-    table_facts         the latest version; which clients can read the table, and why others cannot
-    shared_schema       columns of the latest version; filters and hidden columns must match them
-    filter_checks, view_checks  the same for grants and row filters, and for the SQL of views
-    folder_contents     SKILL.md and MLmodel of folders
+    survey              read the Delta log and some Parquet footers: features, sizes, statistics
+    table_lint          report problems that recipients of the table would have
+    table_facts         describe the latest version, and which clients can read it
+    shared_schema       read columns; check that row filters and hidden columns match them
+    filter_checks, view_checks  check tables and grants, and the SQL of views, before they are stored
+    folder_contents     read SKILL.md and MLmodel in folders of skills and models
 
-These modules change nothing, and send no requests to a server: `deltaic_ops.checks` does.
+These modules change nothing, and send no requests to a sharing server; `deltaic_ops.checks` does.
 """

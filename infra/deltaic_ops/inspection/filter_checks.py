@@ -1,4 +1,4 @@
-"""Validate filters and hidden columns against tables before they are stored, and warn of recipients without rows."""
+"""Validate row filters and hidden columns against tables, and warn of recipients who would see no rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,7 @@ from deltaic_ops.inspection.survey import survey
 from deltaic_ops.inspection.table_lint import lint_warnings
 
 READERS = 8
-"""Number of logs that are read concurrently."""
+"""Number of Delta logs that are read concurrently."""
 
 
 def validate_table(
@@ -47,12 +47,12 @@ def validate_table(
     *,
     unchecked: bool = False,
 ) -> tuple[Table, list[str]]:
-    """Validate a table entry; return it, with hidden columns spelled as in the table, and warnings.
+    """Validate a catalog entry of a table; return it, with hidden columns in the table's own case, and warnings.
 
-    Warnings name recipients who see no rows because of a new filter. For a new or moved table they include the findings
-    of `deltaic lint`; otherwise, only problems of a new way of sharing. Raises InvalidParameter unless the filter, the
-    hidden columns and the filters of grants match the table, and the reader's error if the table cannot be read.
-    Settings that equal those of `before` are not checked again; an `unchecked` table is read only if it is filtered.
+    Warnings name recipients who see no rows because of a new row filter. For a new or moved table they include findings
+    of `deltaic lint`, otherwise only problems of newly enabled access modes. Raises InvalidParameter unless row filter,
+    hidden columns and filters of grants match the table, and the reader's error if the table cannot be read. Settings
+    that equal those of `before` are not checked again; an `unchecked` table is read only if it is filtered.
     """
     moved = before is None or (table.location, table.storage) != (before.location, before.storage)
     unknown = unknown_bucket(admin, table.location) if moved else []
@@ -100,7 +100,7 @@ def validate_table(
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
-    """Return a warning if overlaps of a location with other folders cannot be checked."""
+    """Return a warning if overlaps of a location with other shared folders cannot be checked."""
     warning = (
         f"cannot check whether other shared folders overlap {location}: the bucket of its access point is unknown. Use "
         "the bucket instead of the access point, or credentials that can call s3:GetAccessPoint"
@@ -109,7 +109,7 @@ def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
 
 
 def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
-    """Return warnings why Iceberg clients cannot read a table that is open to them; reads its log."""
+    """Return warnings if a table is shared with Iceberg clients, but they cannot read it; reads its log."""
     if not table.iceberg:
         return []
     try:
@@ -122,7 +122,7 @@ def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[
 
 
 def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
-    """Raise InvalidParameter with the recipient's name unless the filters of grants match a table of their share."""
+    """Raise InvalidParameter, which names the recipient, unless each grant's row filter matches the table."""
     for grant in grants:
         try:
             _check_urls(table)
@@ -137,9 +137,7 @@ def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -
 
 def _check_urls(table: Table) -> None:
     if table.view_properties is not None:
-        raise InvalidParameter(
-            "it is a view, and its SQL selects the rows of each recipient: use a share without views"
-        )
+        raise InvalidParameter("it is a view, whose SQL selects the rows of each recipient: use a share without views")
     if "url" not in table.access_modes:
         raise InvalidParameter(
             "it has only access mode 'dir', with credentials for the whole folder: add access mode 'url'"
@@ -147,7 +145,7 @@ def _check_urls(table: Table) -> None:
 
 
 def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> None:
-    """Raise DeltaicError with the table's name unless the filter of a grant matches every table of its share."""
+    """Raise DeltaicError, which names the table, unless a grant's row filter matches all tables of its share."""
     parse(text)
 
     def check(table: Table) -> None:
@@ -169,12 +167,12 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
 
 
 def row_filters(table: Table, grant: Grant) -> list[str]:
-    """Return the filters, as SQL, that a grant applies to a table; views filter with their own SQL."""
+    """Return the row filters of a table and a grant, as SQL; both are empty for views, which filter themselves."""
     return [text for text in (table.partition_filter, grant.partition_filter) if text]
 
 
 def missing_properties(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
-    """Return the properties that a recipient needs, and does not have, to see rows of a table."""
+    """Return the names of properties that a recipient lacks, but needs to see rows of a table."""
     filters = map(parse, row_filters(table, grant))
     return missing_for_filters(properties, filters, table.view_properties or ())
 
@@ -182,10 +180,10 @@ def missing_properties(properties: Mapping[str, str], table: Table, grant: Grant
 def missing_for_filters(
     properties: Mapping[str, str], filters: Iterable[PartitionFilter], view_properties: Iterable[str] = ()
 ) -> list[str]:
-    """Return the properties that filters and a view need, and that these properties do not provide.
+    """Return the names of properties that row filters and a view need, but that `properties` does not provide.
 
-    An empty list provides nothing, and neither does a list where a single value is compared. Types of columns are not
-    considered.
+    A property does not count if its value is an empty list, or a list where the filter compares a single value. Types
+    of columns are not considered.
     """
     filters = list(filters)
     needed = {name for filter_ in filters for name in filter_.properties}.union(view_properties)
@@ -196,7 +194,7 @@ def missing_for_filters(
 
 
 def _single_value_properties(condition: Condition) -> Iterator[str]:
-    """Yield the properties that a condition compares as a single value, not as a list."""
+    """Yield the names of properties that a condition compares as a single value, not as a list."""
     match condition:
         case FilterAnd(conditions) | FilterOr(conditions):
             for operand in conditions:
@@ -210,7 +208,7 @@ def _single_value_properties(condition: Condition) -> Iterator[str]:
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
-    """Return a warning for each table of which a recipient sees no rows, because a property is missing."""
+    """Return a warning for each table of which a recipient sees no rows, because it lacks a property."""
     lines: list[str] = []
     for grant in grants:
         with suppress(NotFound):  # the share is being deleted

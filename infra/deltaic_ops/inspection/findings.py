@@ -1,4 +1,4 @@
-"""Findings of checks, including checks that AWS refuses to answer."""
+"""Findings (results) of checks, including checks that AWS does not permit."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Verdict = Literal["ok", "warning", "failed", "not asked"]
 NO_ENDPOINT = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
 
 _UNSUPPORTED = frozenset({"400", "404", "501", "InvalidAction", "NotImplemented", "UnknownOperationException"})
-"""Error codes of services that do not support an operation; emulators return the status instead of a code."""
+"""Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Finding:
     verdict: Verdict
     said: str
     remedy: str = ""
-    """What to do after a failure or warning."""
+    """What the operator can do about a failure or warning."""
 
     @property
     def holds(self) -> bool:
@@ -32,36 +32,36 @@ class Finding:
 
 
 def ok(check: str, observation: str) -> Finding:
-    """Return a finding of a check that passed."""
+    """Return the finding of a check that passed."""
     return Finding(check, "ok", observation)
 
 
 def not_asked(check: str, reason: str) -> Finding:
-    """Return a finding of a check that could not be made."""
+    """Return the finding of a check that could not be made (verdict "not asked")."""
     return Finding(check, "not asked", reason)
 
 
 def unreadable_object(check: str, refusal: DeltaicError, remedy: str) -> Finding:
-    """Return a finding for an object that could not be read: not asked, temporary, or failed with this remedy."""
+    """Return a finding about an unreadable object: not asked (no access), warning (temporary) or failed."""
     if isinstance(refusal, TableRefused):
         return not_asked(check, refusal.message)
     if isinstance(refusal, TooManyRequests | Unavailable):
-        return Finding(check, "warning", refusal.message, "check that its storage answers, then repeat: deltaic doctor")
+        return Finding(check, "warning", refusal.message, "check that its storage responds, then run deltaic doctor")
     return Finding(check, "failed", refusal.message, remedy)
 
 
 def judge(check: str, observation: str, remedy: str, *, holds: bool, otherwise: Verdict = "failed") -> Finding:
-    """Return a passed finding if `holds`, otherwise a failure with a remedy."""
+    """Return a passed finding if `holds`, otherwise one with the verdict `otherwise` and the remedy."""
     return ok(check, observation) if holds else Finding(check, otherwise, observation, remedy)
 
 
 def advise(check: str, observation: str, remedy: str, *, holds: bool) -> Finding:
-    """Return a passed finding if `holds`, otherwise a warning with a remedy."""
+    """Return a passed finding if `holds`, otherwise a warning with the remedy."""
     return judge(check, observation, remedy, holds=holds, otherwise="warning")
 
 
 def ask(check: str, remedy: str, examine: Callable[[], Finding | Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of `examine`, or a finding for the error of AWS that it raises.
+    """Yield the findings of `examine`, or a finding about the botocore error that it raises.
 
     Missing permissions and unsupported operations become "not asked"; other errors are failures with the remedy.
     """
@@ -73,8 +73,8 @@ def ask(check: str, remedy: str, examine: Callable[[], Finding | Iterable[Findin
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in DENIED or code in _UNSUPPORTED:
-            yield not_asked(check, f"{error.operation_name} was refused ({code})")
+            yield not_asked(check, f"{error.operation_name} was rejected ({code})")
         else:
             yield Finding(check, "failed", f"{error.operation_name}: {code}", remedy)
     except BotoCoreError as error:
-        yield Finding(check, "failed", f"AWS did not answer: {error}", "check region, AWS_ENDPOINT_URL and network")
+        yield Finding(check, "failed", f"no response from AWS: {error}", "check region, AWS_ENDPOINT_URL and network")

@@ -1,4 +1,4 @@
-"""Read SKILL.md and MLmodel files of shared folders, with the operator's credentials."""
+"""Read SKILL.md and MLmodel files in shared folders, with the operator's credentials."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 SKILL_FILE = "SKILL.md"
 MODEL_FILE = "MLmodel"
 _LONGEST = {"description": 1024, "compatibility": 500}
-"""Maximum lengths in characters, from agentskills.io."""
+"""Maximum lengths of keys in SKILL.md, in characters, as agentskills.io defines them."""
 _LONGEST_FRONT = 16_384
 _KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _LARGEST = 1 << 20
 
 
 def is_empty(reader: SchemaReader, location: str, storage: str = "") -> bool:
-    """Return whether a location has no objects; raises DeltaicError if it cannot be listed."""
+    """Return whether a folder has no objects; raises DeltaicError if it cannot be listed."""
     from deltaic.storage.folder_objects import list_page
     from deltaic.storage.locations import Location
 
@@ -27,7 +27,7 @@ def is_empty(reader: SchemaReader, location: str, storage: str = "") -> bool:
 
 
 def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "") -> tuple[dict[str, Any], list[str]]:
-    """Return the attributes of a skill's entry from its SKILL.md, and warnings.
+    """Read the attributes of a skill's catalog entry from its SKILL.md; also return warnings.
 
     Raises InvalidParameter if SKILL.md violates the rules of agentskills.io, NotFound if it is missing.
     """
@@ -44,7 +44,7 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
     front_matter = _mapping(front, SKILL_FILE)
     for key in ("name", "description", "license", "compatibility", "allowed-tools"):
         if not isinstance(front_matter.get(key, ""), str):
-            raise _invalid_skill(f"'{key}' must be one text")
+            raise _invalid_skill(f"'{key}' must be a string")
     check_name("skill", front_matter.get("name", ""))
     if front_matter["name"] != name:
         raise _invalid_skill(f"its name is '{front_matter['name']}', not '{name}': both must be the name of the folder")
@@ -55,7 +55,7 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
             raise _invalid_skill(f"'{key}' has {len(front_matter[key])} characters; at most {limit} are allowed")
     metadata = front_matter.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise _invalid_skill("'metadata' must be a mapping of names to texts")
+        raise _invalid_skill("'metadata' must be a mapping of names to strings")
     facts = {
         "description": front_matter["description"],
         "license": front_matter.get("license", ""),
@@ -68,7 +68,7 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
 
 
 def version_facts(reader: SchemaReader, location: str, storage: str = "") -> dict[str, Any]:
-    """Return the attributes of a model version's entry from MLflow's file; empty without that file.
+    """Read the attributes of a model version's catalog entry from MLflow's file MLmodel; empty without it.
 
     Raises InvalidParameter if the file is not YAML.
     """
@@ -101,14 +101,14 @@ def _text(reader: SchemaReader, location: str, storage: str, name: str) -> str |
 
 def _mapping(text: str, name: str) -> dict[str, Any]:
     try:
-        # Values are read as texts: a version of 1.0 is not a number.
-        content = yaml.load(text, yaml.BaseLoader)  # noqa: S506 -- creates only texts, lists and mappings
+        # Values are read as strings: a version of 1.0 is not a number.
+        content = yaml.load(text, yaml.BaseLoader)  # noqa: S506 -- creates only strings, lists and mappings
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1 + (name == SKILL_FILE)}" if mark else ""
         raise InvalidParameter(f"{name} is not valid YAML{line}: correct it, then try again") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise InvalidParameter(f"{name} is not a mapping of names to values")
+        raise InvalidParameter(f"{name} is not a YAML mapping: write each entry as `name: value`")
     return content
 
 

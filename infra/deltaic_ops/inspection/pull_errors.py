@@ -1,4 +1,4 @@
-"""Convert errors of the download client to this server's errors, with the same code and message."""
+"""Convert errors of the package delta_sharing_pull to DeltaicError, with the same code and message."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ _BY_CODE: Final[dict[str, type[errors.DeltaicError]]] = {
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise the DeltaicError that corresponds to a PullError of the block."""
+    """Raise the DeltaicError that corresponds to a PullError raised in the `with` block."""
     try:
         yield
     except PullError as error:

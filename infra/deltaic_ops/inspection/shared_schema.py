@@ -1,4 +1,4 @@
-"""Read the columns of a shared table with the operator's credentials, and check filters and hidden columns."""
+"""Read the columns of a shared table, and check row filters and hidden columns against them."""
 
 import re
 import sys
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 _Read = TypeVar("_Read")
 _UNSUPPORTED_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
 _SAFE_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
-"""Types whose values contain no space and no non-ASCII letter."""
+"""Types whose partition values contain no space and no non-ASCII letter."""
 
 _IDENTIFIER = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSchema:
-    """Columns and features of a table at its latest version, from its log."""
+    """Columns and table features of the latest version of a table, from its Delta log."""
 
     metadata: Metadata
     protocol: Protocol
     location: str = ""
     unscaled: tuple[str, ...] = ()
-    """Partition values of decimals whose number of decimals differs from their type, if files were read."""
+    """Decimal partition values (`column=value`) whose scale differs from their type, if `add` actions were read."""
 
     @property
     def columns(self) -> list[str]:
@@ -56,30 +56,30 @@ class SharedSchema:
 
     @property
     def types(self) -> dict[str, str]:
-        """Column types in SQL's notation, by column name."""
+        """Column types as in SQL, such as array<string>, by column name."""
         return {field["name"]: _type_text(field["type"]) for field in _fields(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReader:
-    """Reader of the logs and folders of shared tables, with the operator's or a storage's credentials."""
+    """Reader of shared tables and folders, with the operator's credentials or those of a storage."""
 
     home: StorageConfig
-    """Storage of tables without a storage."""
+    """Object store of entries that name no storage: the stack's AWS S3."""
 
     own: Callable[[], Credentials]
     """The operator's credentials."""
 
     sessions: SigningSessions
     storage: Callable[[str], Storage]
-    """Returns a storage of the catalog by name; raises NotFound."""
+    """Returns the storage of the catalog with this name; raises NotFound."""
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
-        """Return the schema of the table in this folder; raises NotFound for the storage, otherwise DeltaicError."""
+        """Read the schema of the table in a folder; raises NotFound for an unknown storage, other DeltaicError."""
         return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol, location))
 
     def look(self, location: str, storage: str, extract: "Callable[[Snapshot], _Read]") -> _Read:
-        """Return what `extract` returns for the latest snapshot; raises as `read` does."""
+        """Call `extract` with the latest snapshot of a table; raises the same errors as `read`."""
 
         def read_latest(store: "ObjectTableStore") -> _Read:
             from deltaic.delta.log import DeltaLog
@@ -102,7 +102,7 @@ class SchemaReader:
         self.in_store(table.location, table.storage, read_metadata)
 
     def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
-        """Return what `read` returns for the store of a folder; raises as `SchemaReader.read` does."""
+        """Call `read` with an object store client for a folder; raises the same errors as `SchemaReader.read`."""
         # Imported here, because these modules load slowly and most commands do not need them.
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
@@ -113,7 +113,7 @@ class SchemaReader:
 
     @contextmanager
     def reading(self, location: str, storage: str = "") -> Iterator[tuple[StorageConfig, Callable[[], Credentials]]]:
-        """Yield the storage and the credentials of a folder; errors of the block get a message for operators."""
+        """Yield the storage and credentials for a folder; rephrases errors of the `with` block for operators."""
         from deltaic.sharing.context import storage_config
 
         config = storage_config(self.storage(storage)) if storage else self.home
@@ -121,12 +121,12 @@ class SchemaReader:
         config = replace(config, endpoint=config.public_endpoint or config.endpoint)
         by_storage = bool(config.secret or config.role_arn)
         try:
-            # Called in any case, because it refuses to use AWS's credentials for other object stores.
+            # Called in any case, because it raises an error if AWS credentials are used for other object stores.
             session = self.sessions.reader(config)
             yield config, session if by_storage else self.own
         except TableRefused as refusal:
             access = f"it, or to the role or the keys of the storage '{storage}'," if by_storage else "it"
-            reason = f"access to {access} is refused"
+            reason = f"access to {access} is denied"
             raise TableRefused(f"{location} cannot be read with your credentials: {reason}") from refusal
         except DeltaicError as refusal:
             reason = refusal.message.rstrip(".") + (f" ({refusal.detail})" if refusal.detail else "")
@@ -136,7 +136,7 @@ class SchemaReader:
 
 
 class _NoPandas:
-    """Import finder that hides pandas, as in the layer, which does not include it."""
+    """Import finder that hides pandas, which the Lambda layer does not include either."""
 
     def find_spec(self, name: str, *_: object) -> None:
         """Raise ModuleNotFoundError for pandas."""
@@ -145,7 +145,7 @@ class _NoPandas:
 
 
 def _skip_pandas() -> None:
-    """Prevent that pyarrow loads pandas at its first conversion, which takes longer than the rest of a command."""
+    """Prevent pyarrow from importing pandas, which takes longer than the rest of a command."""
     import pyarrow as pa
 
     finder: Any = _NoPandas()
@@ -157,15 +157,15 @@ def _skip_pandas() -> None:
 
 
 def check_filter(text: str, schema: SharedSchema) -> None:
-    """Raise InvalidParameter, with position and remedy, unless a filter is valid for the table's partition columns."""
+    """Raise InvalidParameter, with position and remedy, unless a row filter is valid for the partition columns."""
     check(parse(text), schema.metadata)
 
 
 def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...]:
-    """Return column names as spelled in the table; raises InvalidParameter for columns that cannot be hidden.
+    """Return the names of hidden columns in the table's own case; raises InvalidParameter for other columns.
 
-    Only partition columns can be hidden, because their values are not in the files. At least one column must stay
-    visible, and no visible column can be generated from a hidden one.
+    Only partition columns can be hidden, because their values are not in the data files. At least one column must
+    stay visible, and no visible column can be generated from a hidden one.
     """
     if not columns:
         return ()
@@ -199,17 +199,17 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
 
 
 def unsupported_in_folders(schema: SharedSchema) -> frozenset[str]:
-    """Return the table features that deltalake and polars cannot read."""
+    """Return the features of a table that deltalake and polars cannot read from its folder."""
     return supported_features(schema.protocol) & _UNSUPPORTED_IN_FOLDERS
 
 
 def is_odd(path: str) -> bool:
-    """Return whether a path has a space or a non-ASCII letter."""
+    """Return whether a path has a space or a non-ASCII letter, which some clients encode wrongly."""
     return " " in path or not path.isascii()
 
 
 def folder_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for recipients with credentials for the folder (deltalake 1.6, polars 2.1)."""
+    """Yield limitations for recipients with credentials for the table's folder (deltalake 1.6, polars 2.1)."""
     if is_odd(schema.location):
         yield (
             f"deltalake and polars get 403 for '{schema.location}', whose path has a space or a non-ASCII letter: "
@@ -218,7 +218,7 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
     if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
         yield (
             "it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
-            "and polars refuses the table; QueryBuilder of deltalake reads it"
+            "and polars rejects the table; QueryBuilder of deltalake reads it"
         )
     if unsupported := unsupported_in_folders(schema):
         yield f"deltalake and polars cannot read {', '.join(sorted(unsupported))}: add access mode url"
@@ -232,7 +232,7 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
 
 
 def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
-    """Yield reasons in the table's metadata why Iceberg clients cannot read it."""
+    """Yield the reason why Iceberg clients cannot read a table, if its metadata has one."""
     from deltaic.iceberg.table_schema import iceberg_schema
 
     try:
@@ -242,7 +242,7 @@ def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
 
 
 def history_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for recipients of a table's history."""
+    """Yield limitations for recipients with whom a table's history is shared."""
     if not change_data_enabled(schema.metadata):
         yield (
             "it has no change data feed, so recipients can read earlier versions, but not changes: set the table "
@@ -251,7 +251,7 @@ def history_limits(schema: SharedSchema) -> Iterator[str]:
 
 
 def _check_files(schema: SharedSchema) -> None:
-    """Raise InvalidParameter for tables whose files contain, or once contained, partition values."""
+    """Raise InvalidParameter for tables whose data files contain, or may contain, partition values."""
     feature = partition_values_in_files(schema.protocol, schema.metadata)
     if feature is not None:
         raise InvalidParameter(
@@ -278,5 +278,5 @@ def _type_text(kind: Any) -> str:
 
 
 def _names(expression: str) -> set[str]:
-    """Return all possible column names in a SQL expression, in lower case."""
+    """Return all identifiers in a SQL expression in lower case; any can be a column name."""
     return {(quoted.replace("``", "`") or unquoted).lower() for quoted, unquoted in _IDENTIFIER.findall(expression)}

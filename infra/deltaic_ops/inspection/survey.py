@@ -1,4 +1,4 @@
-"""Survey a Delta table: read its log and the footers of some of its files."""
+"""Survey a Delta table: read its log, and the Parquet footers of some of its files."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _FILES = 10_000
-"""Most files from which a sample is examined."""
+"""Maximum number of files from which a sample is chosen for a look at their footers."""
 
 _LISTED_NAMES = 100
-"""Number of names that are listed to recognize a folder without a Delta table."""
+"""Maximum number of objects listed in a folder without a Delta log, to recognize other formats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Properties of a table that matter to its readers."""
+    """Result of a survey of a table: facts, schema, and properties with which some clients have problems."""
 
     latest: TableFacts
     schema: SharedSchema
     without_statistics: int
-    """Number of files."""
+    """Number of files without statistics."""
 
     odd_paths: int
     """Number of files whose path has a space or a non-ASCII letter."""
 
     in_views: tuple[str, ...]
-    """Columns that some files store as Arrow views of strings or bytes."""
+    """Columns that some files store with the Arrow types string_view or binary_view."""
 
     unread: str = ""
-    """Why a data file cannot be read; empty if all examined files can be read."""
+    """Error message for a data file that cannot be read; empty if all examined files can be read."""
 
 
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
-    """Examine a table with the operator's credentials; `table` is its entry. Raises DeltaicError if unreadable."""
+    """Survey a table; `table` is its catalog entry, if shared. Raises DeltaicError if it cannot be read."""
     try:
         return schemas.in_store(location, storage, lambda store: _read_survey(store, location, table))
     except TableUnreadable as refusal:

@@ -1,4 +1,4 @@
-"""Facts about the latest version of a table, from its log, and the clients that can read it."""
+"""Describe the latest version of a table from its Delta log, and which clients can read it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientReads:
-    """Result for one kind of clients: whether they can read a table, and a remark."""
+    """Statement whether a group of clients can read a table, with a remark."""
 
     clients: str
     reads: bool
     remark: str = ""
-    """Why they cannot, or a limitation."""
+    """Reason why they cannot read it, or a limitation if they can; empty without either."""
 
 
 def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | None) -> Iterator[ClientReads]:
-    """Yield each kind of clients; `table` is None for a table that is not shared yet."""
+    """Yield for each group of clients whether it can read a table; `table` is None if not shared."""
     by_url = table is None or "url" in table.access_modes
     folder_alone = "" if by_url else "needs --access-mode url"
-    kernel = f"except Python, which refuses {schema.unscaled[0]}" if schema.unscaled else ""
+    kernel = f"except Python, which rejects {schema.unscaled[0]}" if schema.unscaled else ""
     misread = sorted(features & PARQUET_MISREADS)
     yield ClientReads("delta format: Python 1.1 and later, Spark, the page /explore", by_url, folder_alone or kernel)
     yield ClientReads(
         "parquet format: Python before 1.1, npm, streamed change feeds of Spark",
         by_url and not misread,
-        folder_alone or (f"{', '.join(misread)}: share a view, or a copy without" if misread else ""),
+        folder_alone or (f"{', '.join(misread)}: share a view, or a copy without the feature" if misread else ""),
     )
     by_folder = table is None or "dir" in table.access_modes
     yield ClientReads(
@@ -66,35 +66,35 @@ def _folder_remark(table: Table | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table at its latest version."""
+    """Size, columns, features and readers of the latest version of a table."""
 
     version: int
     committed_at: datetime
     files: int
     bytes: int
     columns: dict[str, str]
-    """Column types by column name."""
+    """Column types (as in SQL) by column name."""
 
     partitioned_by: tuple[str, ...]
     features: tuple[str, ...]
     """Reader features in use (Delta protocol, "Table Features")."""
 
     formats: tuple[str, ...]
-    """Response formats that can represent it; clients that support only the other are refused."""
+    """Response formats that can represent the table; requests for another format get an error."""
 
     checkpoint: int | None
-    """Version of the log's last checkpoint; None without one."""
+    """Version of the last checkpoint in the log; None without a checkpoint."""
 
     clients: tuple[ClientReads, ...]
 
 
 def read_facts(schemas: SchemaReader, table: Table) -> TableFacts:
-    """Read a table's log with the operator's credentials; raises DeltaicError if it cannot be read."""
+    """Read the facts about a shared table from its log; raises DeltaicError if it cannot be read."""
     return schemas.look(table.location, table.storage, lambda latest: facts_of(latest, table))
 
 
 def facts_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableFacts:
-    """Return facts of a snapshot; `table` is its catalog entry, if shared, and `schema` an already known schema."""
+    """Return the facts about a snapshot; `table` is its catalog entry, or None if it is not shared."""
     live, totals = snapshot.live_features, snapshot.totals()
     schema = schema or SharedSchema(snapshot.metadata, snapshot.protocol, table.location if table else "")
     return TableFacts(

@@ -1,4 +1,4 @@
-"""Find problems that recipients of a Delta table would hit, from its log, before it is shared."""
+"""Find problems that recipients of a Delta table would have, from its log, before it is shared."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,18 +15,18 @@ from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, hi
 from deltaic_ops.inspection.survey import Survey
 
 MANY_COMMITS = 100
-"""Commits after the last checkpoint; every new reader requests each of them."""
+"""Number of commits after the last checkpoint above which a warning is due: each reader fetches all."""
 
 MANY_FILES, SMALL_BYTES = 100, 8 << 20
-"""Limits for small files: beyond this number and below this average size, requests dominate."""
+"""A table has too many small files with more files than this, and a smaller average size in bytes."""
 
 FOLDER_CHECKS = frozenset({"folder", "paths", "string views", "folder alone"})
-"""Checks that matter for recipients with credentials for the folder (access mode `dir`)."""
+"""Checks that matter only to recipients with credentials for the folder (access mode `dir`)."""
 _HISTORY_CHECKS = frozenset({"history", "removed files"})
 
 
 def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -> Iterator[Finding]:
-    """Yield findings of a table; `tables` are the shared tables, whose folders may overlap."""
+    """Yield findings about a surveyed table; `tables` finds overlaps with folders of other shared tables."""
     latest = survey.latest
     yield ok("log", f"version {latest.version}, {latest.files:,} files, {latest.bytes:,} bytes")
     yield from _check_table(survey)
@@ -43,12 +43,12 @@ def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
 
 
 def unreadable_log(refusal: DeltaicError) -> Finding:
-    """Return the finding for a table whose log cannot be read."""
+    """Return the finding about a table whose Delta log cannot be read."""
     return Finding("log", "failed", refusal.message, "correct the location or the storage, or repair the table")
 
 
 def lint_warnings(survey: Survey, table: Table) -> list[str]:
-    """Return warnings that concern the ways in which a table is shared."""
+    """Return warnings about a surveyed table that concern its access modes and other settings."""
     ignored = set() if "dir" in table.access_modes else {*FOLDER_CHECKS}
     ignored |= set() if table.history else _HISTORY_CHECKS
     ignored |= set() if "url" in table.access_modes else {"formats"}
@@ -84,7 +84,7 @@ def _check_folder(survey: Survey) -> Iterator[Finding]:
 
 
 def _check_overlaps(tables: TableAdmin, location: str, storage: str) -> Iterator[Finding]:
-    """Yield findings about other catalog entries whose folders overlap with this one."""
+    """Yield findings about shared folders that overlap with the location of the table."""
     entry = Table(
         name="", schema_name="", share="", id="", share_id="", location=location, storage=storage, created_at=now()
     )
@@ -108,7 +108,7 @@ def _check_formats(survey: Survey) -> Iterator[Finding]:
     yield advise(
         "formats",
         f"{', '.join(misread)}: only delta format" if misread else "parquet format and delta format",
-        "clients that support only parquet format are refused (the Python client before 1.1, npm, streamed change "
+        "clients that support only parquet format get an error (the Python client before 1.1, npm, streamed change "
         "feeds of Spark's connector): share a view, or a copy without the feature, with them",
         holds=not misread,
     )
@@ -123,7 +123,7 @@ def _check_files(survey: Survey) -> Iterator[Finding]:
         holds=not survey.unread,
     )
     unscaled = (
-        f"{value} does not have the number of decimals of its type, so delta-kernel refuses the table, and with it "
+        f"{value} does not have the number of decimals of its type, so delta-kernel rejects the table, and so do "
         "the Python client in delta format, deltalake, polars and duckdb. Let the writer write 1.50 for decimal(10,2)"
         for value in survey.schema.unscaled[:3]
     )
@@ -131,7 +131,7 @@ def _check_files(survey: Survey) -> Iterator[Finding]:
     yield advise(
         "statistics",
         f"{without:,} of {latest.files:,} files have none" if without else "all files have statistics",
-        "predicates cannot skip these files, and limits cannot count them: let the writer collect statistics",
+        "predicates cannot skip these files, and limits cannot count their rows: let the writer collect statistics",
         holds=without == 0,
     )
     average = latest.bytes // latest.files if latest.files else 0
@@ -147,7 +147,7 @@ def _check_files(survey: Survey) -> Iterator[Finding]:
         f"{behind:,} commits after the checkpoint of version {latest.checkpoint}"
         if latest.checkpoint is not None
         else f"{behind:,} commits, no checkpoint",
-        "every query reads all of them: let the writer write checkpoints, or share the table with --checkpoint",
+        "every query reads all these commits: let the writer write checkpoints, or share the table with --checkpoint",
         holds=behind <= MANY_COMMITS,
     )
 
@@ -162,7 +162,7 @@ def _check_history(survey: Survey) -> Iterator[Finding]:
     yield advise(
         "removed files",
         f"VACUUM keeps them for {retention / timedelta(hours=1):,.0f} hours",
-        f"slow readers and readers of earlier versions miss files after that: set {DELETED_FILES} to 7 days or more",
+        f"after that time, reads of earlier versions and slow reads fail: set {DELETED_FILES} to 7 days or more",
         holds=retention >= DELETED_FILES_DEFAULT,
     )
     yield from _warn("history", "the table records changes (--history)", history_limits(survey.schema))

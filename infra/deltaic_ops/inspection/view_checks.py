@@ -1,4 +1,4 @@
-"""Validate a view's SQL before it is stored: it may read only shared tables and existing columns."""
+"""Validate the SQL of a view before it is stored: it can read only shared tables and existing columns."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 
 
 def validate_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
-    """Parse and validate SQL; raises InvalidParameter, and NotFound for a table that is not shared."""
+    """Parse and validate the SQL of a view; raises InvalidParameter, and NotFound for tables not shared."""
     source_name = source.title
     parsed = read_sql(sql, source_name)
     tables = {SOURCE: source}
