@@ -2,15 +2,15 @@
 
 A file of a table in the storage `vault`, from its path in the log to a URL:
 
-    locations       the path decoded once and resolved: bucket and key, inside one of the table's locations
-    endpoints       the host of the storage, and how it addresses buckets
-    sessions        the recipient's session of the signing role, renewed after a quarter of its lifetime
-    signing         a pre-signed GET URL (Signature Version 4)
-    table_urls      signs the URLs of all files of an answer
+    locations       decodes and resolves the path: bucket and key, inside one of the table's locations
+    endpoints       determines the host of the storage, and whether the bucket is in the host or in the path
+    sessions        assumes the signing role for the recipient, again after a quarter of the session's lifetime
+    signing         creates a pre-signed GET URL (Signature Version 4)
+    table_urls      signs the URLs of all files of a response
 
-`objects` reads log files in few parallel requests (`byte_ranges`, `connections`). `folder_objects` lists folders, and
-`vending` vends credentials for one. `aws_client` calls DynamoDB, STS and other services without botocore.
-`object_store_errors` maps a store's errors to the product's. `deltaic.sharing` decides what a recipient may read.
+`objects` reads Delta log files in few parallel requests (`byte_ranges`, `connections`). `folder_objects` lists folders,
+and `vending` vends credentials for one. `aws_client` calls DynamoDB, STS and other services without botocore.
+`object_store_errors` maps errors of a store to `deltaic.errors`. `deltaic.sharing` decides what a recipient may read.
 """
 
 from typing import Final

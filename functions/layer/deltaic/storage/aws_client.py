@@ -2,7 +2,7 @@
 
 In a cold start, botocore needs more processor time than all modules of the server, for imports and for models of unused
 operations (decision 96). These requests need only a signed POST. This client has the interface of botocore's clients:
-the same operations, parameters, answers and exceptions (imported only to raise them). It supports the default AWS
+the same operations, parameters, results and exceptions (imported only to raise them). It supports the default AWS
 endpoints and one explicit endpoint. Operators' commands use botocore, because they support every AWS configuration.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 2
 MAX_PAUSE_SECONDS: Final = 0.5
-"""Between two attempts."""
+"""Longest pause between two attempts of a request."""
 _MAX_IDLE: Final = 16
 _TRANSIENT_STATUSES: Final = frozenset({
     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -43,20 +43,20 @@ _TRANSIENT_STATUSES: Final = frozenset({
 
 
 class Timeouts(NamedTuple):
-    """Timeouts of one attempt in seconds: for the connection, and for each part of the answer."""
+    """Timeouts of one attempt in seconds: to connect, and to receive each part of the response."""
 
     connect: float
     read: float
 
 
 CATALOG: Final = Timeouts(1, 2)
-"""At most 6.5 s of the authorizer's 10 s in API Gateway."""
+"""Two attempts need at most 6.5 s. API Gateway allows the authorizer 10 s."""
 CONTROL: Final = Timeouts(2, 5)
-"""At most 14.5 s of a function's 29 s."""
+"""Two attempts need at most 14.5 s. API Gateway allows a function 29 s."""
 
 
 class _Service(NamedTuple):
-    """Protocol of a service: JSON with the operation in a header, or (STS, without `target`) forms and XML."""
+    """Protocol of an AWS service: JSON with the operation in a header, or form and XML (STS: empty `target`)."""
 
     target: str
     version: str
@@ -91,11 +91,11 @@ class _AwsResponse(NamedTuple):
 
 
 class AwsClient:
-    """Client of one service with botocore's interface: `client.get_item(TableName=..., Key=...)`.
+    """Client of one AWS service with botocore's interface: `client.get_item(TableName=..., Key=...)`.
 
-    Raises botocore's exceptions: ClientError for an error of AWS, HTTPClientError without an answer,
-    ResponseParserError for an incomplete answer; and the errors of the credentials. Transient errors are retried once.
-    Safe to share between threads; connections are reused.
+    Raises botocore's exceptions: ClientError for an error of AWS, HTTPClientError without a response,
+    ResponseParserError for an incomplete response. Also raises the errors of `credentials`. Requests are retried once
+    after transient errors. Connections are reused. Safe to share between threads.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class AwsClient:
         timeouts: Timeouts,
         credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
-        """Create a client for a service in a region, or at an `endpoint`; raises as `parse_endpoint` does."""
+        """Create a client for a service in a region, or at an `endpoint`; raises the errors of `parse_endpoint`."""
         self._idle: list[HTTPConnection] = []
         url = parse_endpoint(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
         self.service = service
@@ -127,7 +127,7 @@ class AwsClient:
             connection.close()
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        """Return the function that calls an operation."""
+        """Return the function that calls an operation of the service, such as `get_item`."""
         if name not in _SERVICES[self.__dict__["service"]].operations:
             raise AttributeError(f"the client of {self.service} has no operation {name}: add it to _SERVICES")
         return partial(self._call, self._protocol.operations[name])
@@ -190,7 +190,7 @@ class AwsClient:
         return answer
 
     def _forget_idle(self) -> None:
-        """Close the idle connections, because after one failed, the others may fail, too."""
+        """Close all idle connections after a failure of one, because the others may also be broken."""
         with self._lock:
             connections, self._idle = self._idle, []
         for connection in connections:
@@ -246,7 +246,7 @@ def control_client(service: str, region: str, endpoint: str = "", timeouts: Time
 
 
 def botocore_config(timeouts: Timeouts) -> Any:
-    """Return the same timeouts and attempts as a configuration of botocore."""
+    """Return a botocore configuration with these timeouts and the number of attempts of AwsClient."""
     from botocore.config import Config
 
     return Config(
@@ -271,7 +271,7 @@ def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _parse_json(answer: _AwsResponse) -> dict[str, Any] | None:
-    """Return the JSON object of an answer; None if it is incomplete."""
+    """Return the JSON object in a response; None if it is incomplete."""
     try:
         # DynamoDB sends a checksum of its answers.
         crc = answer.headers.get("x-amz-crc32")
@@ -284,7 +284,7 @@ def _parse_json(answer: _AwsResponse) -> dict[str, Any] | None:
 
 
 def _parse_credentials(answer: _AwsResponse) -> dict[str, Any] | None:
-    """Return the credentials in an answer of STS; None if it is incomplete."""
+    """Return the credentials in a response of STS (XML); None if it is incomplete."""
     texts = _element_texts(answer.body)
     try:
         from datetime import datetime
@@ -296,7 +296,7 @@ def _parse_credentials(answer: _AwsResponse) -> dict[str, Any] | None:
 
 
 def _element_texts(text: bytes) -> dict[str, str]:
-    """Return the texts of XML elements by name; empty for invalid XML."""
+    """Return the content of XML elements by element name; empty for invalid XML."""
     from pyexpat import ExpatError, ParserCreate
 
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""AWS credentials, and the default credentials of the process."""
+"""Represent AWS credentials, and find the default credentials of the process."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ _CREATION_LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """AWS keys to sign requests. `repr` omits the secrets, so that logs never contain them."""
+    """AWS keys that sign requests. `repr` omits the secrets, so that logs never contain them."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -25,8 +25,8 @@ class Credentials:
 def default_credentials() -> Credentials:
     """Return the default credentials of the process, on Lambda those of the function's role.
 
-    On Lambda they are environment variables, without an expiry. Elsewhere, and after a SnapStart restore (where the
-    environment names an endpoint instead of keys), botocore finds and renews them. Raises Unavailable without any.
+    On Lambda they are environment variables and have no expiry. Elsewhere, and after a SnapStart restore (where the
+    environment names an endpoint instead of keys), botocore finds and renews them. Raises Unavailable if none exist.
     """
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     key, secret, token = (
@@ -58,7 +58,7 @@ def _botocore_session() -> Any:
 
 
 def make_client(service: str, region: str, config: Any, **options: str | None) -> Any:
-    """Create a botocore client in the shared session of the process, to load botocore's data only once.
+    """Create a botocore client in a session that the process shares, to load botocore's data only once.
 
     `options` can replace the default keys and endpoint. A lock is necessary, because only clients are thread-safe, not
     their creation.

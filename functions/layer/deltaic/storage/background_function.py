@@ -6,9 +6,9 @@ from deltaic.storage.aws_credentials import make_client
 
 
 def invoke(arn: str, region: str, event: bytes) -> None:
-    """Invoke a function with a JSON event, without waiting; raises Unavailable if AWS does not accept it.
+    """Invoke a function with a JSON event, without waiting; raises Unavailable if AWS does not accept the event.
 
-    It uses botocore, which loads slowly but supports this service, because few requests invoke functions.
+    Few requests invoke functions, so botocore is used here although it loads slowly.
     """
     try:
         client = make_client("lambda", region, botocore_config(CONTROL))

@@ -1,4 +1,4 @@
-"""Merge near byte ranges of an object into fewer requests, because a request costs more than some extra bytes."""
+"""Merge byte ranges of an object that are close together, because a request takes longer than some extra bytes."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from typing import Any
 from deltaic.errors import Unavailable
 
 NEAR = 1 << 20
-"""Merge ranges with a gap of at most this many bytes: S3 sends them in the time of another request."""
+"""Largest gap in bytes between merged ranges: S3 sends the gap in about the time of a separate request."""
 LARGEST = 16 << 20
 """Largest merged request in bytes, so that large reads run in parallel."""
 
 
 def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int = LARGEST) -> list[tuple[int, int]]:
-    """Return the requests that cover `ranges`: sorted, merged up to `largest` bytes, without empty ranges."""
+    """Return sorted, merged ranges of at most `largest` bytes that cover all non-empty `ranges`."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if end <= start:
@@ -30,9 +30,9 @@ def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int =
 def cut(
     ranges: Sequence[tuple[int, int]], merged: Sequence[tuple[int, int]], parts: Sequence[Any], path: str
 ) -> list[bytes]:
-    """Cut the bytes of each range out of the merged parts; raises Unavailable for a short part.
+    """Extract the bytes of each range from the downloaded merged ranges; raises Unavailable for missing bytes.
 
-    Callers know the length of the object, so a short part means that it was truncated or replaced.
+    Callers know the length of the object, so missing bytes mean that it was truncated or replaced.
     """
     starts = [start for start, _ in merged]
     views = [memoryview(part) for part in parts]

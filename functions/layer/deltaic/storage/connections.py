@@ -1,4 +1,4 @@
-"""Connections to buckets, kept for the process, and the event loop for parallel requests."""
+"""Share obstore clients of buckets within a process, and an event loop for parallel requests."""
 
 import asyncio
 import threading
@@ -18,9 +18,9 @@ _LOOP_LOCK = threading.Lock()
 
 @lru_cache(maxsize=64)
 def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Credentials]) -> Any:
-    """Return the obstore client of a bucket, one for each storage and credentials function.
+    """Return the obstore client for a bucket; the same client for the same arguments.
 
-    Requests are retried for a few seconds and end after at most 20 s, so that a function with 29 s can still answer.
+    Requests are retried for a few seconds and fail after at most 20 s, so that a function can respond within its 29 s.
     """
     from obstore.store import S3Store
 
@@ -66,14 +66,14 @@ def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Cr
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Start the event loop of the process in a separate thread."""
+    """Return the event loop of the process; the first call starts it in a separate thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="deltaic-objects", daemon=True).start()
     return loop
 
 
 def on_loop(work: Coroutine[Any, Any, _ANSWER]) -> _ANSWER:
-    """Run `work` on the event loop and wait for it. Do not call this on the event loop."""
+    """Run a coroutine on the shared event loop, and wait for its result; never call it on that loop."""
     with _LOOP_LOCK:
         loop = _loop()
     return asyncio.run_coroutine_threadsafe(work, loop).result()

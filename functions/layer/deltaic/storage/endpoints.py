@@ -1,4 +1,4 @@
-"""Addresses of storages: scheme, host and path, for AWS S3 and S3-compatible stores."""
+"""Determine the URLs of buckets (scheme, host and path) in AWS S3 and S3-compatible stores."""
 
 import re
 from contextlib import suppress
@@ -15,7 +15,7 @@ from deltaic.urls import DEFAULT_PORTS, parse_endpoint
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
 _HOST_LABELS = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
 AWS = "amazonaws.com"
-"""Store name of AWS S3 (`store_name`)."""
+"""Name of AWS S3 as returned by `store_name`."""
 
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _PARTITIONS = {
@@ -27,35 +27,35 @@ _PARTITIONS = {
     "eu-isoe-": ("aws-iso-e", "cloud.adc-e.uk"),
     "us-isof-": ("aws-iso-f", "csp.hci.ic.gov"),
 }
-"""Partition in ARNs and DNS suffix, by the prefix of a region's name."""
+"""AWS partition (as in ARNs) and DNS suffix, by the prefix of a region's name."""
 
 
 class StorageConfig(msgspec.Struct, frozen=True):
-    """Storage of tables: AWS S3 in a region, or an S3-compatible store, and the credentials to read it."""
+    """Configuration of a storage: AWS S3 in a region or an S3-compatible store, and its credentials."""
 
     region: str = "us-east-1"
     endpoint: str = ""
-    """Endpoint for this server; empty: AWS S3 of the region."""
+    """Endpoint URL that this server uses; empty for AWS S3 in the region."""
     public_endpoint: str = ""
-    """Endpoint in signed URLs for recipients, if it differs."""
+    """Endpoint in URLs for recipients, if it differs from `endpoint`."""
     path_style: bool = False
-    """True: the bucket is in the path. False: in the host, if bucket and endpoint allow it."""
+    """Whether URLs have the bucket in the path. Otherwise it is in the host name, if bucket and endpoint allow it."""
     role_arn: str = ""
-    """Role to assume for reading and signing; empty: the function's role, or the keys of `secret`."""
+    """ARN of the role that reads and signs; if empty, the role of the Lambda function or the keys in `secret`."""
     secret: str = ""
-    """Secrets Manager name or ARN of `{"accessKeyId", "secretAccessKey"}`; empty: no static keys."""
+    """Name or ARN of a secret in Secrets Manager with `{"accessKeyId", "secretAccessKey"}`; empty for none."""
 
 
 class Origin(NamedTuple):
-    """Origin of the URLs of a bucket."""
+    """Start of all URLs of a bucket."""
 
     scheme: str
     host: str
-    """Host in the signature and the Host header, without the default port of the scheme."""
+    """Host for the signature and the Host header, without the default port of the scheme."""
     authority: str
-    """Host in URLs, with any port of the endpoint."""
+    """Host as written in URLs, with the port if the endpoint has one."""
     path: str
-    """Encoded path of the bucket's root, ending in a slash."""
+    """Percent-encoded path of the bucket's root, ending in a slash."""
 
     @property
     def url(self) -> str:
@@ -64,7 +64,7 @@ class Origin(NamedTuple):
 
 
 def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origin:
-    """Return the origin of `bucket` for recipients (`public`) or for this server.
+    """Return the start of a bucket's URLs, for recipients (`public`) or for this server.
 
     The bucket is in the host, except with path style, a name that cannot be a host label, an IP address as endpoint, or
     (with TLS) a name with dots, which wildcard certificates do not cover. AWS hosts are always regional. Access points
@@ -96,9 +96,9 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
 
 
 def store_name(endpoint: str) -> str:
-    """Return a normalized name of a store, to compare stores whose endpoints are spelled differently.
+    """Return a canonical name of a store, to recognize different endpoint URLs of the same store.
 
-    All endpoints of AWS S3 have one name, all names of this machine too, and default ports are omitted.
+    All endpoints of AWS S3 have one name, so do all names of this machine; default ports are omitted.
     """
     from ipaddress import ip_address  # imported here, because requests of recipients do not need it
     from socket import inet_aton, inet_ntoa
@@ -116,7 +116,7 @@ def store_name(endpoint: str) -> str:
 
 
 def is_aws(endpoint: str) -> bool:
-    """Return whether an endpoint belongs to AWS (such as a VPC endpoint), so that AWS credentials are safe there."""
+    """Return whether an endpoint (such as a VPC endpoint) belongs to AWS, and so may get AWS credentials."""
     host = (urlsplit(endpoint).hostname or "").rstrip(".")
     return any(host.endswith(f".{suffix}") for suffix in (AWS, *(suffix for _, suffix in _PARTITIONS.values())))
 
@@ -127,7 +127,7 @@ def dns_suffix(region: str) -> str:
 
 
 def arn_partition(region: str) -> str:
-    """Return the partition of a region in ARNs."""
+    """Return the AWS partition of a region, such as `aws` or `aws-cn`, as in ARNs."""
     return _partition(region)[0]
 
 

@@ -8,18 +8,18 @@ from deltaic.errors import Unavailable
 from deltaic.storage.aws_client import CONTROL, AwsClient
 
 _MAX_ENTRIES: Final = 10
-"""Limit of PutEvents."""
+"""Largest number of events in one PutEvents request."""
 
 
 class BusEvent(NamedTuple):
-    """Event for a bus."""
+    """Event to send to an EventBridge bus."""
 
     detail_type: str
     detail: Mapping[str, Any]
 
 
 class EventBus:
-    """EventBridge bus, by its name, and the source of its events."""
+    """Sender of events from one source to one EventBridge bus."""
 
     def __init__(self, name: str, source: str, region: str, endpoint: str = "") -> None:
         self._name = name
@@ -27,7 +27,7 @@ class EventBus:
         self._client = AwsClient("events", region, endpoint, timeouts=CONTROL)
 
     def put(self, events: Sequence[BusEvent]) -> None:
-        """Put events; raises Unavailable if the bus rejects some of them, after it may have accepted others."""
+        """Send events; raises Unavailable if the bus rejects some of them, although it may have accepted others."""
         for start in range(0, len(events), _MAX_ENTRIES):
             entries = [
                 {

@@ -1,4 +1,4 @@
-"""List the objects of a folder page by page, and request their metadata in parallel."""
+"""List the objects of a folder in S3 page by page, and request their metadata in parallel."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -20,24 +20,24 @@ _ABSENT: Final = frozenset({"NoSuchBucket", "PermanentRedirect", "AuthorizationH
 
 
 class FolderObject(msgspec.Struct, frozen=True):
-    """Object of a folder; `name` is its key relative to the location."""
+    """Object in a folder; `name` is its key relative to the location."""
 
     name: str
     size: int
     modified_ms: int
-    """Milliseconds since the epoch."""
+    """Time of the last modification in milliseconds since the epoch."""
     etag: str
-    """ETag of the store, with quotes."""
+    """ETag as the store sends it, with quotes."""
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """Page of a listing."""
+    """Page of a folder listing."""
 
     objects: Sequence[FolderObject]
     folders: Sequence[str]
-    """Subfolders of this level, each with its final slash."""
+    """Names of direct subfolders, each with its final slash."""
     next: str
-    """The store's token of the next page; empty on the last page."""
+    """Token of the store for the next page; empty on the last page."""
 
 
 def list_page(  # noqa: PLR0913 -- the parameters of ListObjectsV2
@@ -50,9 +50,9 @@ def list_page(  # noqa: PLR0913 -- the parameters of ListObjectsV2
     after: str = "",
     limit: int = 1000,
 ) -> ObjectPage:
-    """Return at most `limit` objects with names that start with `prefix`, in byte order, from the token `after` on.
+    """Return at most `limit` objects whose names start with `prefix`, in byte order, from the page token `after` on.
 
-    Raises TableUnreadable for a bucket that does not exist, TableRefused, TooManyRequests and Unavailable.
+    Raises TableUnreadable for a missing bucket, TableRefused without permission, TooManyRequests and Unavailable.
     """
     request = {
         "Bucket": location.bucket,
@@ -78,9 +78,9 @@ def list_page(  # noqa: PLR0913 -- the parameters of ListObjectsV2
 def head_objects(
     credentials: Callable[[], Credentials], storage: StorageConfig, location: Location, names: Iterable[str]
 ) -> list[FolderObject | None]:
-    """Return the objects with these names, in their order; None for a missing or unreadable object.
+    """Return the metadata of the objects with these names, in order; None for a missing or unreadable object.
 
-    Connections are kept by the `credentials` function, so pass the same function for the same credentials. Raises
+    Connections are cached by the `credentials` function, so pass the same function for the same credentials. Raises
     TableUnreadable if the server may read none of the objects, TooManyRequests and Unavailable.
     """
     return on_loop(_head_all(connection(location.bucket, storage, credentials), storage, location, names))
@@ -117,7 +117,7 @@ async def _head_all(
 
 @lru_cache(maxsize=16)
 def _client(storage: StorageConfig, in_host: bool, credentials: Credentials) -> Any:
-    """Return a botocore client, which supports all listings and bucket names."""
+    """Return a botocore client, because it supports all listing parameters and bucket names."""
     from botocore.config import Config
 
     endpoint_option: Any = {"ignore_configured_endpoint_urls": True}  # the type stubs lack this option

@@ -1,4 +1,4 @@
-"""Read AWS Glue's data catalog: the Delta tables of a database, and the metadata location of an Iceberg table."""
+"""Read from AWS Glue: the Delta tables of a database, and the metadata location of an Iceberg table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -10,13 +10,13 @@ from deltaic.storage.endpoints import StorageConfig
 
 _PERMANENT_ERRORS: Final = DENIED | {"EntityNotFoundException", "GlueEncryptionException", "InvalidInputException"}
 _FORMATS: Final = ("table_type", "spark.sql.sources.provider", "classification")
-"""Parameters with the table format: of Athena and crawlers, Spark, and Trino."""
+"""Glue table parameters with the table format, as set by Athena and crawlers, by Spark, and by Trino."""
 
 
 def metadata_location(home: StorageConfig, database: str, table: str) -> str:
-    """Return the URI of an Iceberg table's metadata, from the catalog of this account and region.
+    """Return the URI of an Iceberg table's metadata, from AWS Glue in this account and region.
 
-    Raises TableUnreadable if Glue does not have the table, refuses access, or it is not an Iceberg table;
+    Raises TableUnreadable if Glue does not have the table or denies access, or if it is not an Iceberg table;
     TooManyRequests and Unavailable for transient errors.
     """
     glue = control_client("glue", home.region, home.endpoint)
@@ -34,10 +34,10 @@ def metadata_location(home: StorageConfig, database: str, table: str) -> str:
 
 
 def delta_tables(glue: Any, database: str) -> Iterator[list[tuple[str, str]]]:
-    """Yield pages of the Delta tables of a database: name and location, which may be empty.
+    """Yield pages of the Delta tables of a database: the name and location (may be empty) of each.
 
     `glue` is a Glue client of botocore or an AwsClient. Raises TableUnreadable if Glue does not have the database or
-    refuses access; TooManyRequests and Unavailable for transient errors.
+    denies access; TooManyRequests and Unavailable for transient errors.
     """
     next_page: dict[str, str] = {}
     while True:
@@ -58,7 +58,7 @@ def _is_delta(table: dict[str, Any]) -> bool:
 
 
 def _location(table: dict[str, Any]) -> str:
-    """Return the location of a table. Spark stores it in the SerDe parameters, next to a placeholder location."""
+    """Return a table's location, from the SerDe parameters if Spark stored it there (with a placeholder elsewhere)."""
     stored = table.get("StorageDescriptor", {})
     return str(stored.get("SerdeInfo", {}).get("Parameters", {}).get("path") or stored.get("Location", ""))
 

@@ -1,8 +1,8 @@
-"""Locations of a table, and the bucket and key of each path in its log.
+"""Parse the locations of a table, and resolve each path in its Delta log to a bucket and key.
 
-A path in a log is a URI, relative to the table's root or absolute. It is decoded exactly once, and then resolved as
+A path in the log is a URI, relative to the table's root or absolute. It is decoded exactly once, and then resolved as
 Hadoop does: `.` and `..` segments are resolved, and repeated slashes count as one. Paths outside the root and the
-table's auxiliary locations are refused, so that the log's author cannot choose which objects are signed (decision 23).
+table's auxiliary locations are rejected, so that writers of the log cannot get other objects signed (decision 23).
 """
 
 import re
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
-"""Schemes of the Hadoop connectors for the same objects."""
+"""URI schemes of S3 and the Hadoop connectors, which name the same objects."""
 
 SAFE_IN_KEYS = "/-_.~"
-"""Characters that SigV4 does not encode in a path (AWS, "Signing and authenticating requests")."""
+"""Characters besides letters and digits that AWS Signature Version 4 does not percent-encode in a path."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 _ACCESS_POINT = re.compile(r"(arn:aws[a-z-]*:s3:([a-z0-9-]+):(\d{12}):accesspoint/([a-z0-9-]{3,50}))(?:/|$)")
@@ -35,9 +35,9 @@ _RESOLVED_SEGMENTS = frozenset({"", ".", ".."})
 
 
 def encode_key(key: str) -> str:
-    """Percent-encode `key` for S3: all bytes of its UTF-8 form except letters, digits and `/-_.~`.
+    """Percent-encode an object key for S3: all UTF-8 bytes except letters, digits and `/-_.~`.
 
-    Raises TableUnreadable for a key without a UTF-8 form.
+    Raises TableUnreadable for a key that cannot be encoded in UTF-8.
     """
     try:
         return quote(key, safe=SAFE_IN_KEYS)
@@ -46,15 +46,15 @@ def encode_key(key: str) -> str:
 
 
 class ObjectName(NamedTuple):
-    """Bucket and key of an object, not encoded."""
+    """Bucket and key of an object, without percent-encoding."""
 
     bucket: str
     key: str
-    """Key as S3 stores it."""
+    """Object key, without percent-encoding."""
 
 
 class AccessPoint(NamedTuple):
-    """S3 access point, which replaces its bucket in a location."""
+    """Parsed ARN of an S3 access point, which a location can have instead of a bucket."""
 
     region: str
     account: str
@@ -62,25 +62,25 @@ class AccessPoint(NamedTuple):
 
 
 def access_point(bucket: str) -> AccessPoint | None:
-    """Parse the ARN of an access point in a location; return None for a bucket."""
+    """Parse the ARN of an access point in a location; return None for the name of a bucket."""
     match = _ACCESS_POINT.fullmatch(bucket)
     return None if match is None else AccessPoint(match[2], match[3], match[4])
 
 
 class Location(msgspec.Struct, frozen=True):
-    """Folder in a bucket; `prefix` has no slash at either end and is empty for the complete bucket."""
+    """Folder in a bucket; `prefix` has no slash at the start or end, and is empty for the complete bucket."""
 
     bucket: str
     prefix: str
 
     @classmethod
     def parse(cls, uri: str) -> Self:
-        """Parse `s3://bucket/prefix` (or s3a, s3n), not percent-encoded, with or without slashes at the end.
+        """Parse `s3://bucket/prefix` (or s3a, s3n), without percent-encoding, with or without slashes at the end.
 
         The ARN of an access point can replace the bucket:
         `s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/name/prefix`.
 
-        Raises InvalidParameter for other texts, and for empty, `.` and `..` segments, because neither Hadoop nor Rust
+        Raises InvalidParameter for other strings, and for empty, `.` and `..` segments, because neither Hadoop nor Rust
         writers can write to such prefixes.
         """
         scheme, separator, rest = uri.partition("://")
@@ -105,7 +105,7 @@ class Location(msgspec.Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """Location as `s3://bucket/prefix`, without a slash at the end."""
+        """URI of the location: `s3://bucket/prefix`, without a slash at the end."""
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
     @property
@@ -130,7 +130,7 @@ class TableLocations(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, root: str, auxiliary: Sequence[str] = ()) -> Self:
-        """Parse the root and the auxiliary locations; raises InvalidParameter as `Location.parse` does."""
+        """Parse the root and the auxiliary locations; raises the errors of `Location.parse`."""
         return cls(Location.parse(root), tuple(Location.parse(uri) for uri in auxiliary))
 
     def __iter__(self) -> Iterator[Location]:
@@ -138,7 +138,7 @@ class TableLocations(msgspec.Struct, frozen=True):
         yield from self.auxiliary
 
     def resolve(self, path: str) -> ObjectName:
-        """Return the object of a raw `path` in the log (Delta protocol, "Add File and Remove File").
+        """Return bucket and key for a path as in the Delta log (Delta protocol, "Add File and Remove File").
 
         Raises UnsupportedOperation for an object outside the root and the auxiliary locations, and TableUnreadable for
         an invalid path.
@@ -158,7 +158,7 @@ class TableLocations(msgspec.Struct, frozen=True):
         return name
 
     def object_name(self, path: str) -> ObjectName:
-        """Return the object at `path`: relative to the root and not encoded, or an absolute URI (see TableStore)."""
+        """Return bucket and key for a `path` of TableStore: a key relative to the root, or an absolute URI."""
         if _ABSOLUTE.match(path):
             return self.resolve(path)
         name = ObjectName(self.root.bucket, _normalize(self.root.key_prefix + path, path))
@@ -167,9 +167,9 @@ class TableLocations(msgspec.Struct, frozen=True):
         return name
 
     def encoded(self, path: str) -> bytes | None:
-        """Encode a raw path of the log for S3, relative to the root; return None in an auxiliary location.
+        """Convert a path in the Delta log to a percent-encoded key relative to the root; None if outside the root.
 
-        Raises as `resolve` does.
+        Raises the same errors as `resolve`.
         """
         if _SIMPLE_PATH.fullmatch(path):
             return path.replace("=", "%3D").encode()
@@ -179,10 +179,10 @@ class TableLocations(msgspec.Struct, frozen=True):
         return encode_key(name.key[len(self.root.key_prefix) :]).encode()
 
     def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
-        """Encode raw paths of the log (no nulls) for S3, relative to the root.
+        """Convert paths in the Delta log (no nulls) to percent-encoded keys relative to the root.
 
-        Absolute paths in the root become relative. Returns None if a path is in an auxiliary location: then the caller
-        must resolve each path. Raises as `resolve` does.
+        Absolute paths in the root become relative. Returns None if a path is in an auxiliary location: if so, the
+        caller must use `resolve` for each path. Raises the same errors as `resolve`.
         """
         import pyarrow as pa
 
@@ -198,7 +198,7 @@ class TableLocations(msgspec.Struct, frozen=True):
         return self._encode_each(paths.to_pylist())
 
     def uris(self, paths: "pa.StringArray") -> list[str]:
-        """Return raw paths of the log (no nulls) as `s3://bucket/key`, not encoded; raises as `resolve` does."""
+        """Convert paths in the Delta log (no nulls) to `s3://bucket/key`, without percent-encoding; see `resolve`."""
         import pyarrow as pa
 
         from deltaic import compute as pc
@@ -239,7 +239,7 @@ class TableLocations(msgspec.Struct, frozen=True):
 
 
 def _encode_folder(folder: str) -> bytes | None:
-    """Encode a relative folder with its slash; return None if each of its files must be resolved."""
+    """Percent-encode a relative folder with its final slash; None if the caller must resolve each of its files."""
     if not folder:
         return b""
     if folder.startswith("/") or _ABSOLUTE.match(folder):
@@ -260,7 +260,7 @@ def _decode(path: str) -> str:
 
 
 def _normalize(key: str, path: str) -> str:
-    """Normalize a key as Hadoop's Path does; raise UnsupportedOperation for a key outside the bucket."""
+    """Normalize a key as Hadoop's `Path` does; raise UnsupportedOperation if `..` leaves the bucket."""
     normalized = normalize_path(key)
     if normalized is None:
         raise UnsupportedOperation("the table's log has a file outside its bucket", _shorten(path))
@@ -270,7 +270,7 @@ def _normalize(key: str, path: str) -> str:
 
 
 def normalize_path(path: str) -> str | None:
-    """Resolve `.` and `..` in a path and merge its slashes; return None if it leaves the bucket."""
+    """Resolve `.` and `..` in a path and merge repeated slashes; return None if `..` leaves the bucket."""
     if _RESOLVED_SEGMENTS.isdisjoint(segments := path.split("/")):
         return path
     trail: list[str] = []

@@ -1,4 +1,4 @@
-"""Write objects other than commits into a table's log, such as checkpoints and hints."""
+"""Write objects other than commits into a table's Delta log, such as checkpoints and `_last_checkpoint`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,9 @@ from deltaic.storage.object_store_errors import map_error
 
 
 class LogWriter:
-    """Writer for the log of one table. Each call is one request; it never deletes objects.
+    """Writer for the Delta log of one table, which never deletes objects. Each call sends one request.
 
-    Raises TableUnreadable if the store refuses to write, Unavailable and TooManyRequests for transient errors.
+    Raises TableUnreadable if the store denies the write, Unavailable and TooManyRequests for transient errors.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class LogWriter:
         return True
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write an object, and overwrite an existing one."""
+        """Write an object; overwrite it if it exists."""
         self._put(path, content, "overwrite")
 
     def _put(self, path: str, content: bytes, mode: Any) -> None:

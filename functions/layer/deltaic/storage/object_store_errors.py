@@ -1,4 +1,4 @@
-"""Translate errors of an object store: permanent errors for the provider, transient errors, and missing objects."""
+"""Translate errors of an object store to `deltaic.errors`: permanent and transient errors, and missing objects."""
 
 import re
 from http import HTTPStatus
@@ -15,13 +15,13 @@ _REDIRECTED = re.compile(r"\binner: BareRedirect,|- Received redirect without LO
 _RANGE = re.compile(r"StartTooLarge \{|range \S+ .*exceeds|Wanted range ")
 _DENIED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 REFUSALS = frozenset({*range(400, 500), HTTPStatus.NOT_IMPLEMENTED} - {HTTPStatus.REQUEST_TIMEOUT})
-"""Statuses of permanent errors, unless the code is in `TRANSIENT_ERRORS`."""
+"""HTTP statuses of permanent errors, unless the error code is in `TRANSIENT_ERRORS`."""
 _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
 TRANSIENT_ERRORS = frozenset(
     {"ExpiredToken", "InternalError", "RequestTimeout", "ServiceUnavailable", "TokenRefreshRequired"}
 )
-"""Codes of errors that a retry can fix, although S3 sends most of them with a 4xx status."""
+"""Error codes of S3 after which a retry can succeed, although most have a 4xx status."""
 _FAILED = "the storage of this table failed to answer; try again"
 _REFUSES = "the storage refuses to read this table: ask its provider to read the server's log for the reason"
 _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
@@ -30,10 +30,10 @@ _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
 
 def map_error(error: Exception, name: ObjectName, region: str, path: str = "", *, has_body: bool = True) -> Exception:
-    """Translate an error of obstore to the errors that TableStore documents.
+    """Translate an exception of obstore to one that TableStore documents.
 
-    Without a `path`, the request was for a bucket. An answer to HEAD has no body, and so no error code. Messages never
-    quote the store, because its answers can contain the request and its signature.
+    `path` is empty for a request about a bucket. `has_body` is false for HEAD, whose responses have no error code.
+    Messages never quote the store's response, because it can contain the request and its signature.
     """
     from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
@@ -81,11 +81,11 @@ def map_error(error: Exception, name: ObjectName, region: str, path: str = "", *
 
 
 def _status(error: Exception) -> tuple[int, str]:
-    """Return the HTTP status and the store's code in an error; 0 and an empty text if they are missing."""
+    """Return the HTTP status and the store's error code in an exception; 0 and an empty string if missing."""
     status, code = _STATUS.search(str(error)), _CODE.search(str(error))
     return int(status[1]) if status else 0, code[1] if code else ""
 
 
 def is_empty(error: Exception) -> bool:
-    """Return whether the read of an object's last bytes failed because the object is empty."""
+    """Return whether reading the last bytes of an object failed only because the object is empty."""
     return _EMPTY.search(str(error)) is not None

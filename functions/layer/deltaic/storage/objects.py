@@ -1,4 +1,4 @@
-"""Read the objects of a table, completely or in ranges, with few parallel requests."""
+"""Read the files of a table, completely or in byte ranges, with few parallel requests."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +20,14 @@ LOG = "_delta_log"
 
 _PAGE = 1000
 _USUAL_FILES = (f"{0:020d}.json", "_last_checkpoint")
-"""A log that is not empty has at least one of these files."""
+"""Names of files of which nearly every Delta log has at least one."""
 
 
 class ObjectTableStore:
     """Objects of one table in S3 or a compatible store: `deltaic.delta.store.TableStore` with obstore.
 
-    All tables of a bucket share the connections in this process. Requests are retried for a few seconds, and then raise
-    the errors that TableStore documents.
+    All tables of a bucket share the connections in this process. Requests are retried for a few seconds before they
+    raise the errors that TableStore documents.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ObjectTableStore:
         self._credentials = credentials
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
-        """List one level of `_delta_log/` in byte order, only names greater than `start_after`."""
+        """List the files directly in `_delta_log/` in byte order, only names greater than `start_after`."""
         import obstore
 
         root = self._locations.root
@@ -85,7 +85,7 @@ class ObjectTableStore:
         return on_loop(self._get_all(paths))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` ranges, merged and in parallel; raises Unavailable for a range past the end."""
+        """Return byte ranges `[start, end)` of an object; raises Unavailable for a range past its end."""
         import obstore
 
         name = self._locations.object_name(path)
@@ -101,7 +101,7 @@ class ObjectTableStore:
         return cut(ranges, merged, parts, path)
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes (all of a shorter object) and the object's size, in one request."""
+        """Return the last `length` bytes of an object (all if it is shorter) and its size, in one request."""
         import obstore
 
         name = self._locations.object_name(path)
@@ -114,9 +114,9 @@ class ObjectTableStore:
             raise map_error(error, name, self._storage.region, path) from error
 
     def _check_empty_listing(self) -> None:
-        """Raise Unavailable for a log that exists although its listing is empty.
+        """Raise Unavailable if the listing of the Delta log is empty although the log has files.
 
-        obstore reads any XML of a proxy as an empty listing.
+        The reason: obstore parses any XML, such as an error page of a proxy, as an empty listing.
         """
         for name in _USUAL_FILES:
             path = f"{LOG}/{name}"

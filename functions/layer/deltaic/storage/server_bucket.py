@@ -1,4 +1,4 @@
-"""Read and write objects in the server's bucket."""
+"""Read and write objects in the server's bucket, which contains generated metadata."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +11,7 @@ from deltaic.storage.endpoints import StorageConfig
 
 
 class ServerBucket:
-    """Bucket of the server, by its name. All errors of S3 raise Unavailable, because callers cannot fix them."""
+    """S3 bucket of the server. All errors of S3 raise Unavailable, because recipients cannot fix them."""
 
     def __init__(self, name: str, storage: StorageConfig) -> None:
         self.name = name

@@ -1,11 +1,11 @@
-"""Read the server's secrets."""
+"""Read the server's secrets from AWS Secrets Manager."""
 
 from deltaic.errors import Unavailable
 from deltaic.storage.aws_client import control_client
 
 
 def server_secret(name: str, region: str, endpoint: str = "") -> str:
-    """Return the text of a secret of the server.
+    """Return the value of a secret of the server.
 
     All errors of AWS raise Unavailable, because recipients cannot fix them; the cause is in the log.
     """

@@ -1,8 +1,8 @@
-"""Choose the credentials that sign: a session of the read-only role per recipient, static keys, or the default ones.
+"""Choose the AWS credentials that sign URLs: a role session per recipient, static keys, or the default credentials.
 
-A URL expires with the session that signed it, and a role that another role assumed lasts at most one hour (STS: role
-chaining). Spark treats an expiry in less than 15 minutes as "in one hour". So a session is renewed after a quarter of
-its lifetime: URLs are valid for 45 to 60 minutes, with one STS call per recipient every 15 minutes (decision 24).
+A URL expires with the session that signed it. A session of a role that another role assumed lasts at most one hour
+(STS: role chaining). Spark treats an expiry in less than 15 minutes as "in one hour". So a session is renewed after a
+quarter of its lifetime: URLs are valid for 45 to 60 minutes, and STS is called once in 15 minutes (decision 24).
 """
 
 import hashlib
@@ -30,15 +30,15 @@ from deltaic.storage.endpoints import StorageConfig, is_aws
 
 SESSION_SECONDS = 3600
 RENEWED_BELOW = 0.75
-"""A session is renewed if less than this share of its lifetime remains."""
+"""A session is renewed if less than this fraction of its lifetime remains."""
 USABLE_MS = 15 * 60_000
-"""A session that cannot be renewed is still used if it is valid for at least this long."""
+"""A session that cannot be renewed is still used if it is valid for at least this many milliseconds."""
 SECRET_SECONDS = 300
-"""How long static keys are cached."""
+"""How many seconds static keys are cached."""
 RECIPIENT_TAG = "recipient"
-"""Session tag: a Deny on `aws:PrincipalTag/recipient` in the role revokes URLs that are already issued."""
+"""Name of the session tag: a Deny on `aws:PrincipalTag/recipient` in the role revokes a recipient's signed URLs."""
 READER_SESSION = "deltaic"
-"""Session name for reads of the server itself with a storage's role."""
+"""Session name if the server itself reads with the role of a storage."""
 POLICY_TOO_LONG = (
     "the path is too long for credentials that read only this path: read it by pre-signed URLs (access mode 'url')"
 )
@@ -54,7 +54,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class SigningSessions:
-    """Cache of the credentials that sign recipients' URLs; one for each process, safe to use from several threads.
+    """Cache of the credentials that sign recipients' URLs, shared by all threads of a process.
 
     `signing_role_arn` is assumed for storages without a role and keys; if it is empty, the default credentials sign.
     `endpoint` replaces the endpoint of AWS. `clock` returns seconds since the epoch; `client` creates a botocore client
@@ -80,14 +80,14 @@ class SigningSessions:
         self._lock = threading.Lock()
 
     def connect(self) -> None:
-        """Create the client that assumes roles, without a request."""
+        """Create the STS client, which assumes roles, before the first request needs it."""
         self._client_of("sts")
 
     def credentials(self, recipient_id: str, storage: StorageConfig) -> Credentials:
         """Return credentials that read `storage` in this recipient's name.
 
-        Raises TableUnreadable if AWS refuses the role or the keys, TooManyRequests if it throttles, and Unavailable for
-        other transient errors.
+        Raises TableUnreadable if AWS rejects the role or the keys, TooManyRequests if it throttles requests, and
+        Unavailable for other transient errors.
         """
         self._check(storage)
         if storage.secret:
@@ -96,14 +96,14 @@ class SigningSessions:
         return self._session(role, recipient_id) if role else default_credentials()
 
     def name_of(self, recipient_id: str, storage: StorageConfig) -> str | None:
-        """Return the session name of `credentials` in S3's access log; None without a role."""
+        """Return the session name that S3's access log has for `credentials`; None without a role."""
         role = storage.role_arn or self._role
         return session_name(recipient_id) if role and not storage.secret else None
 
     def reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
-        """Return a function that returns valid credentials to read logs of the storage.
+        """Return a function that returns valid credentials to read Delta logs in a storage.
 
-        It is the same function for the same storage, so that callers can share connections.
+        The same storage gets the same function object, so that callers can share connections.
         """
         self._check(storage)
         if not (storage.secret or storage.role_arn):
@@ -112,9 +112,9 @@ class SigningSessions:
         return self._reader_function(storage, storage.role_arn, storage.secret)
 
     def file_reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
-        """Return a function like `reader` for files that are not in the log.
+        """Return a function that returns valid credentials to read data files in a storage.
 
-        The default credentials can read only logs; the signing role reads the files.
+        The default credentials can read only Delta logs; the signing role can read data files.
         """
         if storage.secret or storage.role_arn or not self._role:
             return self.reader(storage)
@@ -194,7 +194,7 @@ class SigningSessions:
         return self._fetch_cached((secret,), read)
 
     def _fetch_cached(self, key: tuple[str, ...], fetch: Callable[[], _Entry]) -> Credentials:
-        """Return the cached credentials, or call `fetch`. Only one of several callers fetches; the others wait."""
+        """Return cached credentials, or the result of `fetch`, which only one of several threads calls at a time."""
         with self._lock:
             entry = self._entries.get(key)
             lock = self._locks.setdefault(key, threading.Lock())
@@ -234,7 +234,7 @@ def _control_client(service: str, region: str, endpoint: str) -> Any:
 
 
 def _translate_error(error: Exception, subject: str) -> Exception:
-    """Translate an exception of a client; return other exceptions unchanged."""
+    """Translate an exception of an AWS client to `deltaic.errors`; return other exceptions unchanged."""
     # Imported here, because only errors need them.
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
@@ -269,12 +269,12 @@ def _translate_code(code: str, message: str, subject: str) -> DeltaicError:
 
 
 def session_name(recipient_id: str) -> str:
-    """Return the RoleSessionName of a recipient, as S3's access log shows it; distinct ids get distinct names."""
+    """Return the role session name for a recipient, which S3's access log shows; distinct ids get distinct names."""
     return _make_valid(recipient_id, r"[^\w+=,.@-]", 64)
 
 
 def tag_value(recipient_id: str) -> str:
-    """Return the value of the session tag of a recipient: the id, or a valid replacement."""
+    """Return the session tag value for a recipient: the id, or a valid replacement for ids that STS rejects."""
     return _make_valid(recipient_id, r"[^\w .:/=+@-]", 256)
 
 

@@ -1,8 +1,8 @@
 """Sign GET URLs in a few microseconds each, and single requests, with AWS Signature Version 4.
 
-Everything except the key is the same for all files of an answer, so it is prepared once: the text before and after the
-path in the canonical request, and both halves of the HMAC as SHA-256 states, which are copied for each URL. Then each
-URL needs three SHA-256 runs. Tests compare every byte with botocore.
+Everything except the object key is the same for all files of a response, so it is prepared once: the strings before
+and after the path in the canonical request, and both parts of the HMAC as SHA-256 states, which are copied for each
+URL. So each URL needs only three SHA-256 digests. Tests compare every byte with botocore.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, ObjectName, encode_key
 
 MAX_TTL = timedelta(days=7)
-"""Limit of S3 (AWS, "Authenticating requests: using query parameters")."""
+"""Longest validity of signed URLs in S3 (AWS, "Authenticating requests: using query parameters")."""
 
 _NO_BODY = hashlib.sha256().hexdigest()
 _BLOCK = 64
@@ -30,7 +30,7 @@ _OUTER = bytes(byte ^ 0x5C for byte in range(256))
 
 @lru_cache(maxsize=64)
 def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
-    """Return the key that signs for one day, region and service."""
+    """Derive the signing key for one day, region and service from a secret key (Signature Version 4)."""
     key = f"AWS4{secret}".encode()
     for part in (day, region, service, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
@@ -42,7 +42,7 @@ def authorization(  # noqa: PLR0913, PLR0917 -- the parts of a signature
 ) -> str:
     """Return the Authorization header of a request (AWS, "Create a signed AWS API request").
 
-    `line` has the method and the path, on two lines. `headers` are signed: in lower case, with `x-amz-date`.
+    `line` has the method and the path, on two lines. All `headers` are signed: names in lower case, with `x-amz-date`.
     """
     stamp, names = headers["x-amz-date"], sorted(headers)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
@@ -57,11 +57,11 @@ def authorization(  # noqa: PLR0913, PLR0917 -- the parts of a signature
 
 
 class SignedRequest(NamedTuple):
-    """Signed request, which S3 accepts for 15 minutes."""
+    """URL and headers of a signed request, which S3 accepts for 15 minutes."""
 
     uri: str
     headers: Mapping[str, str]
-    """Headers to add to the headers that were signed."""
+    """Headers to add to those that were passed to `signed_request`."""
 
 
 def signed_request(  # noqa: PLR0913, PLR0917 -- the parts of a signature
@@ -72,7 +72,7 @@ def signed_request(  # noqa: PLR0913, PLR0917 -- the parts of a signature
     headers: Mapping[str, str],
     now: datetime,
 ) -> SignedRequest:
-    """Sign a request for an object, without a body, including its `headers` (in lower case)."""
+    """Sign a request without body for an object, including `headers` (names in lower case)."""
     bucket_origin = origin(storage, name.bucket)
     path = bucket_origin.path + encode_key(name.key)
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
@@ -89,8 +89,8 @@ class UrlSigner:
     """Signer of GET URLs for the objects in one location, which all expire at the same time.
 
     A URL is `opening + path + query + signature`, where `path` is the key relative to the location, encoded by
-    `encode_key`. All four are ASCII bytes that need no escaping in JSON. Create one signer for each answer, because the
-    URLs are signed with the time of its creation. Safe to use from several threads.
+    `encode_key`. All four are ASCII bytes that need no escaping in JSON. Create one signer for each response, because
+    the validity of the URLs begins when the signer is created. Safe to use from several threads.
     """
 
     __slots__ = ("_after", "_inner", "_outer", "_request", "expires_at_ms", "opening", "query")
@@ -98,7 +98,7 @@ class UrlSigner:
     opening: bytes
     """Scheme, host and path of the location, ending in a slash."""
     query: bytes
-    """From `?` to `X-Amz-Signature=`."""
+    """Query string of the URLs, from `?` to `X-Amz-Signature=`."""
     expires_at_ms: int
     """Expiry of the URLs in milliseconds since the epoch; the credentials do not expire earlier."""
 
@@ -111,9 +111,9 @@ class UrlSigner:
         ttl: timedelta,
         now: datetime | None = None,
     ) -> None:
-        """Create a signer for keys in `location`.
+        """Create a signer for object keys in `location`.
 
-        `ttl` is reduced to seven days and to the expiry of the credentials. Raises Unavailable for expired credentials.
+        URLs expire after `ttl`, or earlier with the credentials. Raises Unavailable for expired credentials.
         """
         signing_time = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
         seconds = int(min(ttl, MAX_TTL).total_seconds())
@@ -148,15 +148,15 @@ class UrlSigner:
         self._outer = hashlib.sha256(key.translate(_OUTER))
 
     def url(self, key: str) -> str:
-        """Return the URL of a key relative to the location, not encoded."""
+        """Return the signed URL of an object; `key` is relative to the location, without percent-encoding."""
         return self.sign_path(encode_key(key).encode()).decode()
 
     def sign_path(self, path: bytes) -> bytes:
-        """Return the URL of an encoded path relative to the location."""
+        """Return the signed URL of an object; `path` is its percent-encoded key relative to the location."""
         return b"".join((self.opening, path, self.query, *self.signatures((path,))))
 
     def signatures(self, paths: Sequence[bytes]) -> list[bytes]:
-        """Return the signatures (64 hex digits) of encoded paths relative to the location, in order."""
+        """Return the signatures (64 hex digits) of the URLs of percent-encoded paths, in order."""
         after = self._after
         new_request, new_inner, new_outer = self._request.copy, self._inner.copy, self._outer.copy
         answer: list[bytes] = []
@@ -172,9 +172,9 @@ class UrlSigner:
         return answer
 
     def lines(self, head: bytes, paths: Sequence[bytes], *tails: bytes | Sequence[bytes]) -> bytes:
-        """Return the joined lines `head + URL + tails` of all paths, optimized for NDJSON answers.
+        """Return the joined lines `head + URL + tails` of all paths, optimized for NDJSON responses.
 
-        Each of `tails` is one value for all lines, or a sequence with one value for each line.
+        Each of `tails` is one bytes object for all lines, or a sequence with one for each line.
         """
         count, width = len(paths), 4 + len(tails)
         pieces: list[bytes] = [b""] * (width * count)

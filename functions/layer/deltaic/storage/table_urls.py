@@ -1,4 +1,4 @@
-"""Sign URLs for the files in a table's log, in all locations of the table."""
+"""Sign URLs for the files that a table's Delta log names, in all locations of the table."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TableUrls:
-    """URL signer for the files of one table in one answer: all URLs expire at `expires_at_ms`.
+    """URL signer for the files of one table in one response; all URLs expire at `expires_at_ms`.
 
     For many files, use `relative` (whose result can be cached, because it does not depend on credentials) and then
     `signer.lines`. For a single path, use `url`.
@@ -28,7 +28,7 @@ class TableUrls:
         ttl: timedelta,
         now: datetime | None = None,
     ) -> None:
-        """Create a signer for the current time; raises Unavailable for expired credentials."""
+        """Create a signer of URLs that are valid from now on; raises Unavailable for expired credentials."""
         self._locations = locations
         self._storage = storage
         self._credentials = credentials
@@ -36,11 +36,11 @@ class TableUrls:
         self._now = now or datetime.now(UTC)
         self._other_signers: dict[str, UrlSigner] = {}
         self.signer = self._signer(locations.root)
-        """Signs files in the table's root location."""
+        """Signer of URLs for files in the table's root location."""
         self.expires_at_ms = self.signer.expires_at_ms
 
     def url(self, path: str) -> str:
-        """Return the URL of a raw `path` of the log; raises as `TableLocations.resolve` does."""
+        """Return the signed URL of a path as in the Delta log; raises the errors of `TableLocations.resolve`."""
         encoded = self._locations.encoded(path)
         if encoded is not None:
             return self.signer.sign_path(encoded).decode()
@@ -51,7 +51,7 @@ class TableUrls:
         return signer.url(name.key)
 
     def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
-        """Convert raw paths of the log for the `signer`; None if each path needs `url`."""
+        """Convert paths in the Delta log to those for `signer.lines`; None if the caller must use `url` for each."""
         return self._locations.relative(paths)
 
     def _signer(self, location: Location) -> UrlSigner:

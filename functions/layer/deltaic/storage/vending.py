@@ -1,7 +1,7 @@
-"""Vend temporary credentials that read the objects of a location and list it, for at most an hour.
+"""Vend temporary credentials that can list a location and read its objects, for at most an hour.
 
-The read-only role is assumed in the recipient's name with a session policy, so that only permissions of both apply. The
-policy is built as JSON, and wildcards of IAM in a folder's name are escaped (decision 27).
+The server assumes the read-only role for the recipient with a session policy: AWS allows only what both allow. The
+policy is built as JSON, and characters of a folder's name that are wildcards in IAM are escaped (decision 27).
 """
 
 import json
@@ -19,7 +19,7 @@ from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
 
 _MAX_POLICY = 2048
-"""Limit of STS in characters (AssumeRole, "Policy")."""
+"""Maximum length of a session policy in characters (STS AssumeRole, "Policy")."""
 
 _DECRYPTION: Final = {
     "Effect": "Allow",
@@ -33,7 +33,7 @@ _LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
 
 
 class TableCredentials(msgspec.Struct, frozen=True):
-    """Temporary credentials for one location."""
+    """Temporary credentials, and the location that they can read."""
 
     location: Location
     credentials: Credentials
@@ -45,7 +45,7 @@ def vend(
     """Return credentials for the table's root, or for the `requested` location in one of the table's locations.
 
     Raises InvalidParameter for a location outside the table, UnsupportedOperation for a storage without a role or a
-    path that is too long for a policy, and the errors of the sessions.
+    path that is too long for a policy, and the errors of SigningSessions.
     """
     location = requested_location(locations, requested)
     policy = session_policy(location, arn_partition(storage.region))
@@ -55,8 +55,8 @@ def vend(
 def requested_location(locations: TableLocations, requested: str = "") -> Location:
     """Return the requested location in the table, by default its root.
 
-    s3, s3a and s3n are the same. Repeated slashes and dot segments are resolved before the comparison, so that neither
-    a sibling (`table1x`) nor `..` leaves the table. Raises InvalidParameter for locations outside the table.
+    The schemes s3, s3a and s3n are equivalent. Repeated slashes and dot segments are resolved before the comparison, so
+    that neither a sibling (`table1x`) nor `..` is accepted. Raises InvalidParameter for locations outside the table.
     """
     if not requested:
         return locations.root
@@ -81,16 +81,16 @@ def vend_files(
     locations: TableLocations,
     additional: Sequence[Location],
 ) -> Credentials:
-    """Return credentials that read the files of a table and of `additional` folders, without its log and listings.
+    """Return credentials that read a table's data files and `additional` folders, but not its log or listings.
 
-    Raises as `vend` does, except for the location.
+    Raises the same errors as `vend`, except InvalidParameter.
     """
     policy = files_policy(locations, additional, arn_partition(storage.region))
     return sessions.scoped_down(recipient_id, storage, policy)
 
 
 def files_policy(locations: TableLocations, additional: Sequence[Location], partition: str = "aws") -> str:
-    """Return the session policy that allows reading a table's locations and `additional`, except the table's log.
+    """Return the session policy to read a table's locations and `additional`, except the table's Delta log.
 
     Raises UnsupportedOperation if the policy exceeds the limit of STS.
     """
@@ -107,7 +107,7 @@ def files_policy(locations: TableLocations, additional: Sequence[Location], part
 def session_policy(location: Location, partition: str = "aws") -> str:
     """Return the session policy that allows only reading and listing `location`.
 
-    Listing requires the folder's final slash, because otherwise it would return siblings with the same prefix.
+    Listing requires a prefix with the folder's final slash: otherwise it would return siblings such as `table1x`.
     Decryption is allowed only through S3, and only if the role allows it, too. Raises UnsupportedOperation if the
     policy exceeds the limit of STS.
     """
@@ -122,7 +122,7 @@ def _pattern(location: Location) -> str:
 
 
 def _arn(location: Location, partition: str) -> str:
-    """Return the ARN of a location's bucket or access point; raises UnsupportedOperation for an alias."""
+    """Return the ARN of a location's bucket or access point; raises UnsupportedOperation for an access point alias."""
     if location.bucket.endswith("-s3alias"):
         raise UnsupportedOperation(
             "the location is the alias of an access point, for which the server cannot vend credentials: read it by "
