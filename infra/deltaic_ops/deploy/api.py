@@ -1,4 +1,4 @@
-"""Read the API of the template: routes, authorizer, and responses of the gateway itself."""
+"""Read the API in template.yaml: routes, authorizer, and API Gateway's own error responses."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,21 +8,21 @@ from typing import Any
 from deltaic_ops.deploy.intrinsics import TemplateError, function_name
 
 ANY = "ANY"
-"""Method of a route that handles all methods without a separate route."""
+"""Method of a route that handles all methods of its path that have no separate route."""
 
 _EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method and path, such as GET `/shares/{share}`, with the logical id of its function."""
+    """A method and path, such as GET `/shares/{share}`, and the logical id of the function that handles it."""
 
     method: str
     path: str
     function: str
     streamed: bool
     public: bool = False
-    """Whether requests skip the authorizer."""
+    """Whether requests need no token, because the route has no authorizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Authorizer:
 
 @dataclass(frozen=True, slots=True)
 class GatewayResponse:
-    """Response of the gateway to an error type; `status` None keeps its default."""
+    """API Gateway's own response for an error type; `status` None means its default status."""
 
     status: int | None
     headers: Mapping[str, str]
@@ -57,7 +57,7 @@ class GatewayResponse:
 
     @classmethod
     def read(cls, response: Mapping[str, Any]) -> "GatewayResponse":
-        """Read an entry of the API's GatewayResponses."""
+        """Read one of the API's GatewayResponses from the template."""
         headers = response.get("ResponseParameters", {}).get("Headers", {})
         return cls(
             status=int(response["StatusCode"]) if "StatusCode" in response else None,
@@ -68,7 +68,7 @@ class GatewayResponse:
 
 
 def routes_of_events(logical_id: str, function: Mapping[str, Any]) -> Iterator[Route]:
-    """Yield the routes in the events of a function."""
+    """Yield the routes that the Api events of a function declare."""
     for event in function.get("Events", {}).values():
         if event["Type"] == "Api":
             properties = event["Properties"]
@@ -77,7 +77,7 @@ def routes_of_events(logical_id: str, function: Mapping[str, Any]) -> Iterator[R
 
 
 def routes_of_body(api: Mapping[str, Any], by_name: Mapping[str, str]) -> Iterator[Route]:
-    """Yield the routes in the API's body; `by_name` maps function names to logical ids."""
+    """Yield the routes in the API's DefinitionBody; `by_name` maps function names to logical ids."""
     for path, methods in api.get("DefinitionBody", {}).get("paths", {}).items():
         for method, operation in methods.items():
             if method.upper() not in _EVERY_METHOD:

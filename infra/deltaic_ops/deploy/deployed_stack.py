@@ -1,4 +1,4 @@
-"""Read a deployed stack from CloudFormation: parameters, resources, packages; delete a stack."""
+"""Read a deployed stack from CloudFormation (parameters, resources, code packages), and delete a stack."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ _RETAINING_POLICIES = ("Retain", "RetainExceptOnCreate")
 
 @dataclass(frozen=True, slots=True)
 class DeployedStack:
-    """A deployed stack."""
+    """A deployed CloudFormation stack, with its parameters, outputs and resources."""
 
     name: str
     status: str
     parameters: Mapping[str, str]
     outputs: Mapping[str, str]
     resources: Mapping[str, str]
-    """Physical ids by logical ids."""
+    """Physical ids of the resources, by logical id."""
 
     packages: Mapping[str, tuple[str, str]]
-    """Bucket and key of the code of each function and layer, by logical id."""
+    """S3 bucket and key with the code of each function and layer, by logical id."""
 
     retained: Mapping[str, str]
-    """Types of resources that stay when the stack is deleted (DeletionPolicy), by physical id."""
+    """Types of resources that are kept when the stack is deleted (DeletionPolicy), by physical id."""
 
     @property
     def is_deltaic(self) -> bool:
@@ -39,12 +39,12 @@ class DeployedStack:
         return self.resources.keys() >= _STATE_RESOURCES
 
     def list_parameter(self, parameter: str) -> list[str]:
-        """Return the values of a list parameter."""
+        """Return the values of a comma-separated parameter."""
         return [part.strip() for part in self.parameters.get(parameter, "").split(",") if part.strip()]
 
 
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
-    """Read a stack; raises NotFound if it does not exist, and other errors of AWS."""
+    """Read a stack; raises NotFound if it does not exist, and other AWS errors as operator errors."""
     try:
         [description] = client.describe_stacks(StackName=name)["Stacks"]
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)

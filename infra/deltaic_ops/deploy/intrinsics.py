@@ -1,7 +1,7 @@
 """Resolve CloudFormation's intrinsic functions, parameters and conditions.
 
-Supports only the functions in template.yaml and refuses others by name. So a new function cannot stay unresolved and
-make the local gateway differ from AWS.
+This supports only the intrinsic functions that template.yaml uses, and raises an error for any other. So a new one
+cannot stay unresolved and make the local gateway differ from AWS.
 """
 
 import re
@@ -18,11 +18,11 @@ _PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_:.]+)\}")
 
 
 class TemplateError(ValueError):
-    """The template uses an unsupported form or an undefined name."""
+    """The template uses an unsupported intrinsic function or syntax, or an undefined name."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML loader with CloudFormation's tags, based on libyaml because it is eight times as fast."""
+    """YAML loader for CloudFormation's tags such as !Ref, based on libyaml because it is eight times as fast."""
 
 
 def _tagged(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -44,7 +44,7 @@ _Loader.add_multi_constructor("!", _tagged)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a template with long forms (`{"Ref": "X"}`) instead of short ones (`!Ref X`)."""
+    """Read a template, and replace short forms (`!Ref X`) by long forms (`{"Ref": "X"}`)."""
     document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 -- a SafeLoader with tags
     if not isinstance(document, dict):
         raise TemplateError(f"{path} is not a template: its root is not a map")
@@ -52,7 +52,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 class Resolver:
-    """Resolver of intrinsic functions in a template for some parameters; refuses unknown references.
+    """Resolver of intrinsic functions for given parameters; raises TemplateError for unknown references.
 
     `names` maps `LogicalId` and `LogicalId.Attribute` to the values of `Ref` and `GetAtt`.
     """
@@ -85,7 +85,7 @@ class Resolver:
         }
 
     def __call__(self, value: Any) -> Any:
-        """Return the value with resolved intrinsic functions, without entries that are AWS::NoValue."""
+        """Resolve all intrinsic functions in a value, and remove keys and items whose value is AWS::NoValue."""
         if isinstance(value, Mapping):
             if len(value) == 1:
                 name, argument = next(iter(value.items()))
@@ -102,7 +102,7 @@ class Resolver:
         return value
 
     def condition(self, name: str) -> bool:
-        """Return whether a condition is true."""
+        """Return whether a condition of the template is true."""
         conditions = self._document.get("Conditions", {})
         if name not in conditions:
             raise TemplateError(f"the template has no condition {name}")
@@ -116,7 +116,7 @@ class Resolver:
             return self._parameters[name]
         if name in self._names:
             return self._names[name]
-        raise TemplateError(f"the template refers to {name}, which has no known value")
+        raise TemplateError(f"the template refers to {name}, which is not defined")
 
     def _choose(self, branches: Sequence[Any]) -> Any:
         return self(branches[1] if self.condition(branches[0]) else branches[2])
@@ -140,7 +140,7 @@ _FUNCTION = re.compile(r"arn:aws:lambda:[^:/]*:[^:/]*:function:(?P<name>[A-Za-z0
 
 
 def pseudo_parameters(region: str = REGION, account: str = ACCOUNT) -> dict[str, str]:
-    """Return the values of CloudFormation's pseudo parameters."""
+    """Return the values of CloudFormation's pseudo parameters, such as AWS::Region."""
     return {
         "AWS::Region": region,
         "AWS::AccountId": account,
@@ -151,7 +151,7 @@ def pseudo_parameters(region: str = REGION, account: str = ACCOUNT) -> dict[str,
 
 
 def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve: Resolver) -> Iterator[tuple[str, str]]:
-    """Yield the references to a resource (`X`, `X.Arn`, ...) and their values.
+    """Yield references to a resource (`X`, `X.Arn`, ...), each with its value.
 
     A function with an alias also has `X.Alias`, the ARN that routes invoke.
     """
@@ -187,7 +187,7 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
 
 
 def function_name(text: str) -> str:
-    """Return the name of the function whose ARN is in a text."""
+    """Return the name of the function whose ARN is in a string; raises TemplateError without an ARN."""
     match = _FUNCTION.search(text)
     if match is None:
         raise TemplateError(f"'{text}' does not contain the ARN of a function")

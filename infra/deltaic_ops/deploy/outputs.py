@@ -1,4 +1,4 @@
-"""Read the outputs of a deployed stack, which commands use to find it."""
+"""Read the outputs of a deployed stack, from which commands get its endpoint, table names and ARNs."""
 
 import re
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ class StackOutputs:
     """Outputs and some parameters of a deployed stack."""
 
     endpoint: str
-    """The endpoint in profiles: `https://.../{prefix}`, without a final slash."""
+    """Endpoint for recipients' profiles: `https://.../{prefix}`, without a final slash."""
     catalog_table: str
     tokens_table: str
     signing_role_arn: str
     token_key_secret: str
     url_ttl_seconds: int = Settings().url_ttl_seconds
-    """The parameter UrlTtlSeconds."""
+    """Lifetime of signed URLs in seconds (parameter UrlTtlSeconds)."""
     answers_ipv6: bool = False
-    """The parameter IpAddressType; a stack without it supports only IPv4."""
+    """Whether the endpoint supports IPv6 (parameter IpAddressType); false for stacks without the parameter."""
     iceberg_bucket: str = ""
-    """Bucket of the metadata for Iceberg clients; empty if the parameter Iceberg is off."""
+    """Bucket for Iceberg metadata; empty if the parameter Iceberg is disabled."""
     jobs: "JobsOutputs | None" = None
-    """None if the stack runs no jobs (the parameter SparkJobs)."""
+    """Outputs for Spark jobs; None if the stack runs no jobs (parameter SparkJobs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class JobsOutputs:
     bucket: str
     log_group: str
     submit_arn: str
-    """The function that starts jobs."""
+    """ARN of the function that starts jobs."""
     schedule_group: str
     schedule_role_arn: str
 
@@ -65,7 +65,7 @@ _JOBS_OUTPUTS = {
 
 
 def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) -> StackOutputs:
-    """Return the outputs of a stack; raises NotFound for missing and other stacks."""
+    """Return the outputs of a stack; raises NotFound if it does not exist or is not a Deltaic stack."""
     from botocore.exceptions import ClientError
 
     try:
@@ -94,9 +94,9 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
 
 
 def reachable_endpoint(endpoint: str, aws_endpoint: str) -> str:
-    """Return the URL of an API on AWS, or on the emulator at `aws_endpoint`.
+    """Return the URL at which an API is reachable: unchanged on AWS, or on the emulator at `aws_endpoint`.
 
-    API Gateway's host names resolve only on AWS; emulators serve each API and stage at a path.
+    API Gateway's host names resolve only on AWS; emulators serve each API and stage under a path.
     """
     match = _EXECUTE_API.fullmatch(endpoint)
     if not aws_endpoint or match is None or aws_endpoint.rstrip("/").endswith(".amazonaws.com"):

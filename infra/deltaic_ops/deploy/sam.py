@@ -1,7 +1,7 @@
 """Build and deploy the template with the SAM CLI, on AWS or an emulator.
 
-The layer is built for the processor and Python version of the functions. An emulator that runs functions with this
-machine's interpreter needs those of this machine.
+The layer is built for the processor and Python version of the functions. If an emulator runs functions with this
+machine's interpreter, the layer must be built for the processor and Python version of this machine.
 """
 
 import logging
@@ -29,7 +29,7 @@ class SamError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class BuildTarget:
-    """Processor and Python version (`major.minor`) of the layer."""
+    """Processor architecture and Python version (`major.minor`) for which the layer is built."""
 
     architecture: Architecture = "arm64"
     python: str = "3.13"
@@ -42,7 +42,7 @@ class BuildTarget:
 
 
 def build(folder: Path, target: BuildTarget) -> Path:
-    """Run `sam build` into a folder, without the target's Python; raises SamError."""
+    """Run `sam build` into a folder, which does not require the target's Python; raises SamError."""
     _sam(
         "build",
         *("--template", str(TEMPLATE), "--base-dir", str(ROOT), "--build-dir", str(folder)),
@@ -53,7 +53,7 @@ def build(folder: Path, target: BuildTarget) -> Path:
 
 
 def package(build_folder: Path, bucket: str, environment: Mapping[str, str]) -> Path:
-    """Upload the built code with `sam package`, and return the path of the packaged template."""
+    """Upload the built code with `sam package`, and return the path of the packaged template; raises SamError."""
     packaged = build_folder / "packaged.yaml"
     _sam(
         "package",
@@ -72,10 +72,10 @@ def deploy(
     *,
     bucket: str = "",
 ) -> None:
-    """Deploy the built template with `sam deploy`; raises SamError.
+    """Deploy a built template as a stack with `sam deploy`; raises SamError.
 
-    `environment` has the AWS variables for SAM. If it selects an emulator, they replace those of this process.
-    SAM uploads code to `bucket`, or by default to its own bucket.
+    `environment` has the AWS variables for SAM. If they select an emulator, they replace all AWS variables of this
+    process. SAM uploads code to `bucket`, or by default to its own bucket.
     """
     _sam(
         "deploy",
@@ -112,9 +112,9 @@ _BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
 
 
 def translate(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return a packaged template after SAM's transform, without resolving intrinsic functions.
+    """Apply SAM's transform to a packaged template, without resolving intrinsic functions.
 
-    Raises samtranslator's InvalidDocumentException if SAM refuses the template.
+    Raises samtranslator's InvalidDocumentException if SAM rejects the template.
     """
     import boto3
     from samtranslator.parser.parser import Parser

@@ -1,4 +1,4 @@
-"""Read routes, functions, errors, tables, keys and roles from template.yaml.
+"""Read routes, functions, gateway responses, tables, keys and roles from template.yaml.
 
 The local gateway serves these routes, so that the template is the only route table.
 """
@@ -14,7 +14,7 @@ from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, names_of, pse
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "source"
 ROOT = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[3]
-"""The folder of template.yaml and functions, in a checkout or in an installed package."""
+"""Folder with template.yaml and functions/: a checkout, or `source` in an installed package."""
 
 TEMPLATE = ROOT / "template.yaml"
 
@@ -25,7 +25,7 @@ class Function:
 
     name: str
     arn: str
-    """ARN that routes invoke: of the alias, if there is one."""
+    """ARN that routes invoke: that of the function's alias, if it has one."""
     code: Path
     handler: str
     environment: Mapping[str, str]
@@ -35,10 +35,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Content of template.yaml for some parameters, with resolved intrinsic functions."""
+    """Content of template.yaml with given parameters and resolved intrinsic functions."""
 
     prefix: str
-    """The stage name of the API, which is the protocol's `{prefix}`."""
+    """Stage name of the API, which is `{prefix}` in the URLs of the Delta Sharing protocol."""
     routes: tuple[Route, ...]
     functions: Mapping[str, Function]
     authorizer: Authorizer
@@ -46,34 +46,34 @@ class Template:
     minimum_compression_size: int | None
     binary_media_types: tuple[str, ...]
     tables: Mapping[str, Mapping[str, Any]]
-    """Properties of DynamoDB tables, by logical ids."""
+    """Properties of DynamoDB tables, by logical id."""
     secrets: Mapping[str, Mapping[str, Any]]
-    """Properties of generated secrets, by logical ids."""
+    """Properties of generated secrets, by logical id."""
     roles: Mapping[str, Mapping[str, Any]]
-    """Properties of roles that do not belong to a function, by name."""
+    """Properties of roles that the template declares explicitly, by role name."""
     signing_keys: tuple[str, ...]
-    """The aliases of KMS keys that sign (P-256)."""
+    """Aliases of KMS signing keys (P-256)."""
     buckets: tuple[str, ...]
     outputs: Mapping[str, str]
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Variables of all functions; raises TemplateError if a variable has different values."""
+        """Environment variables of all functions; raises TemplateError if functions need different values."""
         merged: dict[str, str] = {}
         for function in self.functions.values():
             for name, value in function.environment.items():
                 if merged.setdefault(name, value) != value:
-                    raise TemplateError(f"variable {name} differs between functions: one process cannot run them all")
+                    raise TemplateError(f"functions have different values of {name}, so they cannot share one process")
         return merged
 
 
 def load_template(
     path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None, *, region: str = REGION, account: str = ACCOUNT
 ) -> Template:
-    """Read a SAM template; `parameters` override its defaults. Raises TemplateError.
+    """Read a SAM template; `parameters` override its default parameters. Raises TemplateError.
 
-    `Ref` and `GetAtt` of a resource return the name in the template (`TableName`, `Name`, ...), by default
-    `deltaic-<LogicalId>`. ARNs have the region and account of the arguments.
+    `Ref` and `GetAtt` of a resource give its name in the template (`TableName`, `Name`, ...), or
+    `deltaic-<LogicalId>` if it has none. ARNs have the region and account of the arguments.
     """
     document = read(path)
     names = pseudo_parameters(region, account)
@@ -87,7 +87,7 @@ def load_template(
         return "Condition" not in entry or resolve.condition(entry["Condition"])
 
     def of_kind(kind: str) -> dict[str, Any]:
-        """Resolve only resources of one kind; others can refer to values of AWS."""
+        """Resolve only resources of one type, because others can refer to values that only AWS knows."""
         resources = {key: item for key, item in document["Resources"].items() if item["Type"] == kind and applies(item)}
         return {key: resolve(resource.get("Properties", {})) for key, resource in resources.items()}
 

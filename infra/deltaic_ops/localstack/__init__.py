@@ -1,1 +1,1 @@
-"""Run LocalStack, an emulator of AWS, on this machine and deploy the template there."""
+"""Run LocalStack, an emulator of AWS, on this machine, and deploy template.yaml to it."""

@@ -1,4 +1,4 @@
-"""Run LocalStack in Docker with Compose, from a pinned image (compose.yaml)."""
+"""Run LocalStack in Docker Compose, from the image version in compose.yaml."""
 
 import os
 import shutil
@@ -15,11 +15,11 @@ from deltaic_ops.localstack.instance import Running
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")
 VERSION: Final = "4.14.0"
 START_SECONDS: Final = 600.0
-"""Includes the download of the image."""
+"""Time limit for starting the container, which includes the download of its image."""
 
 
 def start(folder: Path, port: int) -> Running:
-    """Start the container and wait until it is ready; raises Unavailable, and then removes the container."""
+    """Start the container and wait until it is ready; if that fails, remove it and raise Unavailable."""
     port = port or free_port()
     project = f"deltaic-localstack-{port}"
     try:
@@ -33,12 +33,12 @@ def start(folder: Path, port: int) -> Running:
 
 
 def end(project: str) -> None:
-    """Remove the project's containers and networks."""
+    """Remove the containers and networks of a Compose project."""
     _compose(project, 0, "down", "--volumes", "--timeout", "10", check=False)
 
 
 def docker_answers() -> bool:
-    """Return whether a Docker engine with Compose can be used here."""
+    """Return whether Docker with Compose is usable on this machine."""
     docker = shutil.which("docker")
     return docker is not None and all(_succeeds(docker, *command) for command in (["info"], ["compose", "version"]))
 
@@ -50,7 +50,7 @@ def check_port(port: int) -> None:
     except OSError:
         raise Conflict(
             f"port {port} is in use: stop the program that uses it, or choose another port with --port "
-            "(0 takes a free one)"
+            "(0 selects a free port)"
         ) from None
 
 

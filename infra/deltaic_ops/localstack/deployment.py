@@ -1,6 +1,6 @@
 """Deploy template.yaml to an emulator with SAM, and share a small table with a sample recipient.
 
-deltalake writes the rows, because Spark's first start takes longer than the whole deployment.
+The deltalake library writes the rows, because starting Spark takes longer than the whole deployment.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ARTIFACTS: Final = "deltaic-artifacts"
-"""Bucket for uploads of code. Without it, SAM creates one with an additional stack, which takes longer."""
+"""Bucket for code that SAM uploads. Otherwise SAM creates a bucket with an additional stack, which takes longer."""
 SHARE, SCHEMA, TABLE = "localstack_share", "sample", "doses"
 READER: Final = "localstack_reader"
 LOCATION: Final = f"s3://{DATA_BUCKET}/sample/doses"
@@ -38,7 +38,7 @@ PARAMETERS: Final = {
     "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
 }
 PYTHON: Final = "3.13"
-"""The Python of the functions (template.yaml), for which the layer is built."""
+"""Python version of the functions (template.yaml), for which the layer is built."""
 _MESSAGE_CHARACTERS = 700
 _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
 
@@ -46,7 +46,7 @@ _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTI
 def deploy_sample(
     state: Path, stack: str, emulator: Running, parameters: Mapping[str, str], progress: Progress
 ) -> Deployed:
-    """Build the template, deploy it to an emulator and share a sample table there; record it in the state folder.
+    """Build and deploy the template to an emulator, share a sample table and record the stack in the state folder.
 
     Raises Conflict if the stack exists, Unavailable if SAM fails.
     """
@@ -80,7 +80,7 @@ def build_artifacts(folder: Path) -> Path:
 
 
 def refuse_update(stack: str, running: Running) -> None:
-    """Raise Conflict if the stack exists and the emulator cannot update stacks with aliases of functions."""
+    """Raise Conflict if the stack exists and the emulator cannot update stacks that have function aliases."""
     client = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     with suppress(client.exceptions.ClientError):
         client.describe_stacks(StackName=stack)
@@ -92,10 +92,10 @@ def refuse_update(stack: str, running: Running) -> None:
 
 
 def deploy_artifacts(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> StackOutputs:
-    """Run `sam deploy` for the built artifacts; raises Unavailable.
+    """Run `sam deploy` for the built artifacts, and return the stack's outputs; raises Unavailable.
 
-    For LocalStack in Docker, SAM's transform runs here: LocalStack resolves references before it transforms the
-    template, and refuses references to resources that the transform creates.
+    For LocalStack in Docker, SAM's transform runs in this process: LocalStack resolves references before it transforms
+    the template, and rejects references to resources that the transform creates.
     """
     client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
     for bucket in (ARTIFACTS, DATA_BUCKET):
@@ -116,9 +116,9 @@ def deploy_artifacts(folder: Path, stack: str, running: Running, parameters: Map
 
 
 def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Path) -> int:
-    """Write a table of two versions, share it and write the recipient's profile; return the number of rows.
+    """Write and share a table with two versions, and write the recipient's profile; return the number of rows.
 
-    Existing objects stay unchanged, but the recipient gets a new token.
+    Existing catalog objects are kept, but the recipient gets a new token.
     """
     admin = catalog(outputs, running)
     rows = write_rows(running)
@@ -140,7 +140,7 @@ def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Pat
 
 
 def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
-    """Return the administration of the stack's catalog."""
+    """Return an administration client for the stack's catalog."""
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.dynamo import Dynamo
 
@@ -149,7 +149,7 @@ def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
 
 
 def write_rows(running: Running) -> int:
-    """Write the sample, two versions with one day of doses each and a change feed; return the number of rows."""
+    """Write two versions of the sample table, with a change data feed; return its number of rows."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 
@@ -165,7 +165,7 @@ def write_rows(running: Running) -> int:
 
 
 def _pack_layers(folder: Path) -> None:
-    """Pack layers without compression, which takes SAM half a minute and has no benefit on this machine."""
+    """Pack layers without compression, which would take SAM half a minute and has no benefit on this machine."""
     template = folder / "template.yaml"
 
     def pack(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Record in a state folder which LocalStack is running, how to connect to it, and what was deployed."""
+"""Record in a state folder which emulator is running, how to connect to it, and its deployed stack."""
 
 import fcntl
 import json
@@ -25,24 +25,24 @@ _DEPLOYED = "deployed.json"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An emulator that was started here."""
+    """An emulator that `deltaic localstack` has started on this machine."""
 
     engine: str
     version: str
     endpoint: str
     key_id: str
-    """Key of the administrator; LocalEmu accepts no other key from outside."""
+    """Access key id of the administrator; LocalEmu accepts no other keys."""
     secret: str
     pid: int
-    """0 for a container."""
+    """Process id; 0 if the emulator is a container."""
     born: str = ""
-    """Start time of the process as `ps` shows it, because the system can reuse a process id."""
+    """Start time of the process as `ps` shows it, because the operating system reuses process ids."""
     containers: str = ""
-    """Name of the Compose project; empty for a process."""
+    """Name of the Compose project; empty if the emulator is a process."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """AWS variables that connect tools to it as its administrator."""
+        """AWS environment variables that connect tools to the emulator as its administrator."""
         return administrator(self.endpoint, self.key_id, self.secret)
 
     def lives(self) -> bool:
@@ -54,25 +54,25 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A stack that was deployed to an emulator."""
+    """A stack that is deployed to an emulator."""
 
     stack: str
     endpoint: str
-    """Endpoint in the profile."""
+    """Delta Sharing endpoint, as in the profile."""
     profile: str
-    """The path of the sample recipient's profile."""
+    """Path of the sample recipient's profile file."""
 
 
 _Record = TypeVar("_Record", Running, Deployed)
 
 
 def folder_of(state: Path) -> Path:
-    """Return the folder of LocalStack's files in a state folder."""
+    """Return the folder for LocalStack's files in a state folder."""
     return state / FOLDER
 
 
 def running_emulator(state: Path) -> Running | None:
-    """Return the emulator that is running, or None; ignores the record of an emulator that has ended.
+    """Return the running emulator that a state folder records; None if there is no record or it has ended.
 
     Raises Conflict if other users can write the record, or if its endpoint is on another machine.
     """
@@ -81,31 +81,31 @@ def running_emulator(state: Path) -> Running | None:
         return None
     if not is_this_machine(emulator.endpoint):
         raise Conflict(
-            f"{folder_of(state) / _RUNNING} points to another machine: remove the file, or choose another --state"
+            f"{folder_of(state) / _RUNNING} was written on another machine: remove the file, or choose another --state"
         )
     return emulator
 
 
 def deployed_stack(state: Path) -> Deployed | None:
-    """Return the stack that was deployed to the running emulator; None without one."""
+    """Return the stack that is deployed to the running emulator, or None."""
     return _read(folder_of(state) / _DEPLOYED, Deployed) if running_emulator(state) else None
 
 
 def write_record(state: Path, record: Running | Deployed) -> None:
-    """Record an emulator or a stack for other commands; raises OSError."""
+    """Record an emulator or a stack in the state folder, for other commands; raises OSError."""
     name = _RUNNING if isinstance(record, Running) else _DEPLOYED
     write_private(folder_of(state) / name, json.dumps(asdict(record), indent=2) + "\n")
 
 
 def delete_records(state: Path) -> None:
-    """Delete the records of the emulator and its stack, and the profile, whose token is invalid without them."""
+    """Delete the records of the emulator and its stack, and the profile, whose token is then invalid."""
     for name in (_RUNNING, _DEPLOYED, PROFILE):
         (folder_of(state) / name).unlink(missing_ok=True)
 
 
 @contextmanager
 def lock_folder(state: Path) -> Iterator[Path]:
-    """Lock LocalStack's folder for one command and yield it; raises Conflict if it is locked, StateUnusable."""
+    """Lock LocalStack's folder for one command and yield it; raises StateUnusable, and Conflict if it is locked."""
     private_folder(state)
     folder = folder_of(state)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -121,7 +121,7 @@ def lock_folder(state: Path) -> Iterator[Path]:
 
 
 def process_start(pid: int) -> str:
-    """Return the start time of a process as `ps` shows it; empty if it does not exist."""
+    """Return the start time of a process as `ps` shows it; empty if the process does not exist."""
     done = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],
         stdin=subprocess.DEVNULL,
