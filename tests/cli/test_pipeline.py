@@ -93,7 +93,7 @@ def test_runs_are_listed_without_spark(deltaic: Deltaic, tmp_path: Path) -> None
     assert [run["run"] for run in deltaic.json(f"pipeline runs --runs {location}_runs")] == ["a", "b", "c"]
     assert "no matching runs" in deltaic.done(f"pipeline runs nobody --runs {location}_runs")
     nowhere = deltaic("pipeline runs doses")
-    assert (nowhere.exit_code, "missing location of the table of runs" in nowhere.stderr) == (1, True)
+    assert (nowhere.exit_code, "missing location of the runs table" in nowhere.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -123,11 +123,12 @@ def parser(job: str) -> CommandLine:
     )
     spec.options(line)
     run = line.add_argument_group("how to run")
-    _option(run, "--run-id", "NAME", "id of this run; a finished id is not run again", default="")
-    _option(run, "--wait", "SECONDS", "wait for another writer of the table (default: 0)", type=_seconds, default=0.0)
+    _option(run, "--run-id", "NAME", "id of this run; a run that finished with this id is not repeated", default="")
+    text = "wait up to SECONDS for another writer of the table (default: 0)"
+    _option(run, "--wait", "SECONDS", text, type=_seconds, default=0.0)
     _option(run, "--catalog", "NAME", "DynamoDB table of the catalog (default: CATALOG_TABLE)")
     _option(run, "--memory", "SIZE", "Java heap of Spark, such as 4g (local default: 1g)", default="")
-    _flag(run, "--show-values", "show Spark's full error messages, which may contain values of rows")
+    _flag(run, "--show-values", "show Spark's full error messages, which may contain row data")
     if job != "publish":
         _flag(run, "--json", "print one JSON object per line")
     return line
@@ -141,20 +142,19 @@ def _run(line: CommandLine) -> None:
 def _backfill(line: CommandLine) -> None:
     _dataset(line)
     steps = line.add_argument_group("which steps")
-    _option(steps, "--from", "TIME", "first value: 2026-01-01", dest="first", required=True)
-    _option(steps, "--to", "TIME", "last value, inclusive", dest="last", required=True)
+    _option(steps, "--from", "TIME", "first value of the variable, such as 2026-01-01", dest="first", required=True)
+    _option(steps, "--to", "TIME", "last value of the variable, inclusive", dest="last", required=True)
     steps.add_argument("--step", choices=("day", "week", "month"), default="day", help="size of a step (default: day)")
     _option(steps, "--variable", "NAME", "variable to set in each step (default: the only date variable)", default="")
 
 
 def _dataset(line: CommandLine) -> None:
     _option(line, "file", "FILE", "dataset file: a path or s3://bucket/key")
-    text = "most keys that this run may delete, such as 50%% (default: at_most in the file)"
+    text = "maximum number or percentage of keys that this run may delete, such as 50%% (default: at_most in the file)"
     _option(line, "--delete-at-most", "LIMIT", text, type=_limit)
-    text = "value of a variable; can be repeated"
-    _repeated(line, "--set", "NAME=VALUE", text, type=assignment, dest="variables")
+    _repeated(line, "--set", "NAME=VALUE", "set a variable; can be repeated", type=assignment, dest="variables")
     _repeated(line, "--jar", "PATH", "jar for the class path, such as a JDBC driver; can be repeated")
-    text = "location of the table of runs (default: DELTAIC_RUNS, or the target's location with _runs)"
+    text = "location of the runs table (default: DELTAIC_RUNS, or the target's location followed by _runs)"
     _option(line, "--runs", "S3_URL", text, default=os.environ.get("DELTAIC_RUNS", ""))
 
 
@@ -163,18 +163,18 @@ def _publish(line: CommandLine) -> None:
     text = "files, folders, globs (local or s3://), or one table"
     _option(reading, "--from", "PATH", text, dest="paths", nargs="+", required=True)
     reading.add_argument(
-        "--format", choices=FORMATS, required=True, help="delta: a location; table: a name in Spark's catalog"
+        "--format", choices=FORMATS, required=True, help="format of --from; table: a table of Spark's catalog"
     )
-    _repeated(reading, "--option", "K=V", "option of Spark's reader, such as sep=;")
-    _option(reading, "--schema", "DDL", "such as 'id bigint, day date' (default: inferred)")
-    reading.add_argument("--sql", help="query over the view `source`")
+    _repeated(reading, "--option", "K=V", "option of Spark's reader, such as sep=';'; can be repeated")
+    _option(reading, "--schema", "DDL", "columns and types, such as 'id bigint, day date' (default: inferred)")
+    reading.add_argument("--sql", help="SQL query that selects rows from the view `source`")
     writing = line.add_argument_group("what to write")
     _option(writing, "--to", "S3_URL", "location of the Delta table", required=True)
     writing.add_argument("--mode", choices=MODES, default="overwrite", help="how to write rows (default: overwrite)")
-    _repeated(writing, "--key", "COLUMN", "column that identifies a row (merge); can be repeated")
+    _repeated(writing, "--key", "COLUMN", "key column (merge); together, they identify a row; can be repeated")
     _repeated(writing, "--partition-by", "COLUMN", "partition column; can be repeated")
     _repeated(writing, "--property", "K=V", "table property, set after the rows are written; can be repeated")
-    _flag(writing, "--evolve-schema", "accept new columns (overwrite: any schema)")
+    _flag(writing, "--evolve-schema", "accept new columns; with --mode overwrite, accept any schema")
     _flag(writing, "--no-change-data-feed", "do not enable the change data feed")
     _flag(_sharing(line), "--no-history", "share only the latest version")
 
@@ -191,15 +191,15 @@ def _maintain(line: CommandLine) -> None:
         text = f"{action} (default: yes)"
         line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=text)
     _repeated(line, "--zorder-by", "COLUMN", "Z-order column, not for clustered tables; can be repeated")
-    _option(line, "--checkpoint-after", "N", "commits between checkpoints (default: 10)", type=int)
+    _option(line, "--checkpoint-after", "N", "write a checkpoint after this many commits (default: 10)", type=int)
     _flag(line, "--v2-checkpoints", "enable v2 checkpoints, which old readers cannot read")
-    _option(line, "--keep", "DAYS", "keep versions readable for at least this time", type=float)
+    _option(line, "--keep", "DAYS", "keep versions readable for at least this many days", type=float)
     _option(line, "--url-ttl", "SECONDS", "lifetime of signed URLs (default: URL_TTL_SECONDS, or 3600)", type=int)
     _repeated(line, "--stream-checkpoint", "PATH", "checkpoint of a stream that reads the table; can be repeated")
 
 
 def _usage(line: CommandLine) -> None:
-    logs = {"--requests": "log of the functions: files, folders, globs", "--fetches": "S3 access logs: same forms"}
+    logs = {"--requests": "log of the functions: files, folders, globs", "--fetches": "S3 server access logs, likewise"}
     for option, text in logs.items():
         _option(line, option, "PATH", text, nargs="+", action="extend")
     text = "location of the usage table (default: DELTAIC_USAGE)"
@@ -218,7 +218,7 @@ def _views(line: CommandLine) -> None:
 
 def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
     sharing = line.add_argument_group("how to share")
-    _option(sharing, "--table", "SHARE.SCHEMA.TABLE", "name for recipients (default: do not share the table)")
+    _option(sharing, "--table", "SHARE.SCHEMA.TABLE", "share the table under this name (default: do not share it)")
     _flag(sharing, "--create-share", "create the share if it does not exist")
     _option(sharing, "--storage", "NAME", "storage of --to (see deltaic storage)", default="")
     return sharing

@@ -27,7 +27,7 @@ PROGRAM: Final = "delta-sharing-pull"
 HELP: Final = f"""\
 Download shared tables, volumes, skills or models from any Delta Sharing server, with only a profile file.
 
-A table becomes a file, or a folder with a Delta table. Each later download updates that Delta table by one commit
+A table becomes a file, or a folder with a Delta table. Each later download updates that Delta table in one commit
 with the files that changed, so readers never see half a version; --follow repeats this until it is stopped. A volume,
 a skill or a model version becomes a folder of its files, and later downloads fetch only new and changed files. A
 download that was interrupted continues where it stopped.
@@ -38,7 +38,11 @@ download that was interrupted continues where it stopped.
 {PROGRAM} alice.share#sales_share.europe.orders orders/ --follow
 {PROGRAM} alice.share#sales_share.europe.contracts contracts --include '*.pdf' --watch
 """
-_FOLLOW_SECONDS: Final = 30.0
+_COLUMN: Final = "Include only this column (file targets only). Can be repeated."
+_INCLUDE: Final = "Download only files that match, for example '*.pdf'. Can be repeated."
+_FORMAT: Final = "Output format. [default: from TARGET]"
+_KIND: Final = "Type of the object, if several have this name."
+_TIMESTAMP: Final = "Download the version that was current at this time."
 _FORMATS: Final = {".parquet": "parquet", ".csv": "csv"}
 
 
@@ -76,7 +80,6 @@ class _Terminal:
         return Console(stderr=True)
 
     def error(self, code: str, message: str) -> None:
-        """Print an error that ends the download with exit code 1."""
         if self.as_json:
             print(json.dumps({"errorCode": code, "message": message}), file=sys.stderr)
         self.note(f"refused: {message}")
@@ -105,16 +108,14 @@ def pull(  # noqa: PLR0913, PLR0917 -- the options of the command
         typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder: FOLDER/ for a table."),
     ],
     version: Annotated[int | None, typer.Option(min=0, help="Version to download. [default: newest]")] = None,
-    timestamp: Annotated[str, typer.Option(metavar="ISO", help="Download the version at this time.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows in a file.")] = None,
-    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Column of a file. Repeatable.")] = None,
-    include: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Files to download. Repeatable.")] = None,
-    kind: Annotated[
-        str, typer.Option(metavar="table|volume|skill|model", help="Kind, if several have this name.")
-    ] = "",
-    format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="[default: from TARGET]")] = "",
-    follow: Annotated[bool, typer.Option("--follow", "--watch", help="Keep running and download changes.")] = False,
-    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval for --follow.")] = _FOLLOW_SECONDS,
+    timestamp: Annotated[str, typer.Option(metavar="ISO", help=_TIMESTAMP)] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows (file targets only).")] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help=_COLUMN)] = None,
+    include: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help=_INCLUDE)] = None,
+    kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help=_KIND)] = "",
+    format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help=_FORMAT)] = "",
+    follow: Annotated[bool, typer.Option("--follow", "--watch", help="Keep running, and download changes.")] = False,
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval for --follow.")] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result in JSON.")] = False,
 ) -> None:
     """Download a shared table or folder, and report to the context's `Output`; raises PullError."""
@@ -232,7 +233,6 @@ def _report(output: Output, name: SharedName, target: str, result: TableResult |
 
 @contextmanager
 def _progress_bar(output: Output) -> Iterator[Progress]:
-    """Show a progress bar if stderr is a terminal."""
     if output.as_json or not (console := output.terminal()).is_terminal:
         yield Progress()
         return

@@ -1,15 +1,16 @@
-"""The `deltaic` command: one module for each noun, imported when that noun is typed.
+"""The `deltaic` command: one module for each noun, imported when a command line uses that noun.
 
 `deltaic --stack deltaic-prod table show s.d.orders --json`, by module:
 
     COMMANDS            the nouns, their modules, groups and summaries; global options are read anywhere in the line
-    catalog.table       the noun: a function for each subcommand
-    commands            give the function the operator and the option --json
-    connection          find the AWS account, the stack and its tables; or the local server
-    operator, listing   print one item, a list page by page, or JSON; print refusals and set the exit code
-    words               parse names, durations and key=value pairs
+    catalog.table       the noun `table`: a function for each subcommand
+    commands            pass the Operator to the function, and add the option --json
+    aws_selection       select the AWS account, the stack and its tables; or the local server
+    operator            print an item, JSON or an error, and set the exit code
+    list_output         print a list page by page
+    value_parsers       parse names, durations and key=value pairs
 
-Commands check and print; what they change or read is in `deltaic.catalog.admin` and the rest of `deltaic_ops`.
+Commands parse and print; `deltaic.catalog.admin` and the rest of `deltaic_ops` read and change the catalog.
 """
 
 import os
@@ -54,11 +55,13 @@ COMMANDS = {
     "storage": _Command("catalog.storage", "app", _SHARE, "Manage storages: object stores other than your own S3."),
     "pipeline": _Command("jobs.pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
     "export": _Command("declared.declared", "export", _SHARE, "Write the catalog as YAML files."),
-    "drift": _Command("declared.declared", "drift", _SHARE, "Compare the catalog with files and report differences."),
+    "drift": _Command(
+        "declared.declared", "drift", _SHARE, "Compare the catalog with YAML files and report differences."
+    ),
     "plan": _Command("declared.apply", "plan", _SHARE, "Show how apply would change the catalog."),
-    "apply": _Command("declared.apply", "apply", _SHARE, "Change the catalog to match files."),
+    "apply": _Command("declared.apply", "apply", _SHARE, "Change the catalog to match YAML files."),
     "schema-file": _Command(
-        "declared.declared", "schema_file", _SHARE, "Print the JSON Schema of the files for plan and apply."
+        "declared.declared", "schema_file", _SHARE, "Print the JSON Schema of the YAML files for plan and apply."
     ),
     "recipient": _Command(
         "recipients.recipient", "app", _RECIPIENTS, "Manage recipients: people and programs that read shares."
@@ -85,7 +88,7 @@ COMMANDS = {
     "env": _Command("local.env", "env", _LOCAL, "Print variables that connect tools to the local server."),
     "localstack": _Command("local.localstack", "app", _LOCAL, "Deploy the template to LocalStack."),
 }
-"""The commands of the first level, in the order of the help."""
+"""The first word of each command line, in the order of the help."""
 
 
 HELP = """Run a Delta Sharing server: share tables, and manage who can read them.
@@ -101,12 +104,13 @@ deltaic token create alice --profile alice.share
 The options select the AWS account and can appear anywhere on the command line. Without them, the command uses the
 standard AWS environment variables, then the server that runs in the --state folder, then the AWS configuration files.
 
-Most commands take --json. Exit codes: 0 success, 1 request refused, 2 usage error (`drift`: differences found).
+Most commands take --json. Exit codes: 0 success, 1 request refused, 2 usage error. `drift` also exits with 2 if it
+finds differences.
 """
 
 
 class Deltaic(TyperGroup):
-    """The group of all commands: imports each when it runs, and ends refused requests with exit code 1."""
+    """The group of all commands: imports each command when it runs, and exits with code 1 after an error."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
         """Return the names of the commands in the order of the help."""
@@ -145,7 +149,7 @@ class Deltaic(TyperGroup):
         return super().parse_args(ctx, args)
 
     def _global_options_first(self, ctx: Any, args: list[str], movable: set[str]) -> list[str]:
-        """Move these global options to the front; the command's own options and what follows `--` stay."""
+        """Move global options to the front; the command's own options and arguments after `--` keep their position."""
         first: list[str] = []
         rest: list[str] = []
         command: Any = self
@@ -187,12 +191,12 @@ class Deltaic(TyperGroup):
                 formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.group == group])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as a program that prints only text: names in the catalog may hold terminal control sequences."""
+        """Run as a program, and escape terminal control sequences in its output, which catalog names may contain."""
         with only_text():
             return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error of the catalog or of this machine ends it with exit code 1."""
+        """Run the command; exit with code 1 after an error of the catalog or of the operating system."""
         from deltaic.errors import DeltaicError
 
         try:
@@ -208,7 +212,6 @@ class Deltaic(TyperGroup):
 
 
 def _machine_refused(error: OSError) -> "DeltaicError":
-    """Return the error message for a file, folder or disk that cannot be used."""
     from deltaic.errors import Unavailable
 
     path = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
@@ -244,12 +247,12 @@ app = typer.Typer(
 )
 
 
-_CATALOG = "DynamoDB table of the catalog."
-_TOKENS = "DynamoDB table of the tokens."
-_STACK = "CloudFormation stack whose outputs name both tables. [default: deltaic]"
+_CATALOG = "DynamoDB table with the catalog: shares, recipients and grants."
+_TOKENS = "DynamoDB table with the recipients' tokens."
+_STACK = "CloudFormation stack whose outputs name both DynamoDB tables. [default: deltaic]"
 _PROFILE = "AWS profile. [default: $AWS_PROFILE]"
 _ENDPOINT_URL = "AWS endpoint URL. [default: $AWS_ENDPOINT_URL]"
-_STATE = "Folder of the local server, used if no AWS account is selected."
+_STATE = "State folder of the local server, which is used if no AWS account is selected."
 
 
 @app.callback(help=HELP)
@@ -268,7 +271,6 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     ] = False,
 ) -> None:
     """Keep the global options until a command needs them."""
-    # Imported here: help needs none of it.
     from deltaic_ops.cli.operator import GlobalOptions, Operator
 
     def typed(name: str, value: str | None) -> str | None:

@@ -38,9 +38,9 @@ class GlobalOptions:
     catalog: str | None = None
     tokens: str | None = None
     stack: str | None = None
-    """Stack whose outputs name the tables. The embedded AWS has no stacks, so this excludes it."""
+    """Stack whose outputs name the DynamoDB tables. The built-in AWS emulator has no stacks, so this excludes it."""
     stack_first: bool = False
-    """Whether the stack takes precedence over variables that name tables."""
+    """Whether the stack takes precedence over environment variables that name the tables."""
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
@@ -66,11 +66,11 @@ class GlobalOptions:
 
 
 class Connection:
-    """Connection to an AWS account and region, and the tables in it.
+    """Connection to an AWS account and region, and Deltaic's DynamoDB tables in it.
 
-    The tables come from the first of: the options, the outputs of a stack named on the command line, CATALOG_TABLE and
-    TOKENS_TABLE, the outputs of the default stack, the default settings. The stack is read only if necessary; a stack
-    named on the command line must exist.
+    The names of the tables come from the first of: the options, the outputs of a stack named on the command line,
+    CATALOG_TABLE and TOKENS_TABLE, the outputs of the default stack, the default settings. The stack is read only if
+    necessary; a stack named on the command line must exist.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Connection:
         session: "Callable[[], boto3.Session]",
         keys: "Credentials | None" = None,
     ) -> None:
-        """Keep the parts; `keys` are the credentials of an AWS that variables describe completely."""
+        """Create a connection; `keys` are credentials of a local AWS that environment variables describe completely."""
         self._options = options
         self._variables = variables
         self._session = session
@@ -88,12 +88,12 @@ class Connection:
 
     @cached_property
     def catalog_table(self) -> str:
-        """The table of shares, recipients and grants."""
+        """The name of the DynamoDB table of shares, recipients and grants."""
         return self._table_names[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
-        """The table of bearer tokens."""
+        """The name of the DynamoDB table of bearer tokens."""
         return self._table_names[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def has_table_names(self) -> bool:
-        """Return whether options or variables name both tables, so that no stack is needed."""
+        """Return whether options or environment variables name both tables, so that no stack is needed."""
         return all(self._table_names)
 
     @property
@@ -118,25 +118,25 @@ class Connection:
 
     @cached_property
     def sharing_endpoint(self) -> str:
-        """The endpoint for profiles; empty if it is unknown."""
+        """The URL of the sharing server, for profile files; empty if it is unknown."""
         variable = self._variable("DELTAIC_ENDPOINT")
         aws = self._options.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
         return variable or (reachable_endpoint(self.outputs.endpoint, aws) if self.outputs else "")
 
     @property
     def serves_iceberg(self) -> bool:
-        """Return whether the server at `sharing_endpoint` serves Iceberg clients, if known."""
+        """Return whether the server at `sharing_endpoint` serves Iceberg clients; false if unknown."""
         if self._variable("DELTAIC_ENDPOINT"):
             return bool(self._variables.get("ICEBERG_BUCKET"))
         return bool(self.outputs and self.outputs.iceberg_bucket)
 
     def answers_ipv6(self) -> bool:
-        """Return whether the endpoint supports IPv6; true if there is no stack to ask."""
+        """Return whether the sharing endpoint supports IPv6; true if no stack is known."""
         return self.outputs is None or self.outputs.answers_ipv6
 
     @cached_property
     def jobs(self) -> JobsOutputs:
-        """The stack's outputs for Spark jobs; raises NotFound if it runs none."""
+        """The stack's outputs for Spark jobs; raises NotFound if the stack runs no jobs."""
         if self.outputs is None or self.outputs.jobs is None:
             raise NotFound(
                 f"stack '{self.stack}' does not exist or runs no Spark jobs: deploy it with SparkJobs=enabled, "
@@ -151,7 +151,7 @@ class Connection:
         return {**self._variables, **self._options.variables, "AWS_REGION": self.region, **tables}
 
     def client(self, service: Any) -> Any:
-        """Return a boto3 client for a service."""
+        """Return a boto3 client for an AWS service."""
         endpoint_url = self._endpoint(str(service))
         if endpoint_url is not None:
             # Checked here, because botocore raises many kinds of errors for a bad endpoint, without a remedy.
@@ -163,7 +163,7 @@ class Connection:
         return self._session().client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
-        """Return the DynamoDB access of the catalog, over this connection."""
+        """Return the catalog's DynamoDB client for this connection."""
         if self._keys is None:
             return Dynamo(lambda: self.client("dynamodb"))
         from deltaic.storage.aws_client import CATALOG, AwsClient
@@ -188,7 +188,7 @@ class Connection:
         return SchemaReader(home, self._credentials, sessions, storage)
 
     def admin(self, dynamo: Dynamo | None = None) -> CatalogAdmin:
-        """Return the catalog, over this connection or another DynamoDB access."""
+        """Return the catalog's operations, over this connection or the given DynamoDB client."""
         buckets = Buckets(self._own_buckets, cache(self._bucket_behind))
         names, secrets = (self.catalog_table, self.tokens_table), lambda: self.client("secretsmanager")
         return CatalogAdmin(*names, dynamo or self.dynamo(), secrets, buckets, self.answers_ipv6)
@@ -224,15 +224,15 @@ class Connection:
         return Credentials(keys.access_key or "", keys.secret_key or "", keys.token or "")
 
     def _endpoint(self, service: str) -> str | None:
-        """Return the endpoint URL of a service; None for AWS, or for that of the profile."""
+        """Return the endpoint URL of an AWS service; None for the default of AWS or of the AWS profile."""
         name, variables = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}", self._variables
         return self._options.endpoint_url or variables.get(name) or variables.get("AWS_ENDPOINT_URL") or None
 
     @cached_property
     def outputs(self) -> StackOutputs | None:
-        """The outputs of the stack; None if they cannot be read, because the tables may still be reachable.
+        """The outputs of the stack; None if they cannot be read (the DynamoDB tables may still be reachable).
 
-        For a stack named on the command line, raises NotFound, or the error of AWS.
+        For a stack named on the command line, raises NotFound, or another DeltaicError for an error of AWS.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -244,16 +244,16 @@ class Connection:
             raise (error if isinstance(error, NotFound) else to_operator_error(error)) from error
 
     def _variable(self, name: str) -> str | None:
-        """Return a variable that names a part of a stack; None if the command line names a stack."""
+        """Return an environment variable that names a part of a stack; None if the command line names a stack."""
         return None if self._options.stack_first else self._variables.get(name)
 
 
 @contextmanager
 def connection(options: GlobalOptions) -> Iterator[Connection]:
-    """Connect to the selected AWS; an embedded AWS that this command starts stops with the block.
+    """Connect to the selected AWS; a built-in AWS emulator that this command starts stops with the block.
 
     Waits for a server that starts in the state folder, and for other commands there. Raises NotFound if no AWS is
-    selected, Conflict if another process locks the state folder, Unavailable if the embedded AWS does not start,
+    selected, Conflict if another process locks the state folder, Unavailable if the AWS emulator does not start,
     PermissionDenied, InvalidParameter.
     """
     process = dict(os.environ)
@@ -271,7 +271,7 @@ def connection(options: GlobalOptions) -> Iterator[Connection]:
 
 
 def _local_variables(options: GlobalOptions, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
-    """Return the variables of the local AWS, if it is selected: running, or started until `parts` close."""
+    """Return the environment variables of the local AWS, if selected: it is running, or started until `parts` close."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state_folder import LOCK, StateInUse, lock_state
     from deltaic_ops.localstack.instance import running_emulator
@@ -283,7 +283,7 @@ def _local_variables(options: GlobalOptions, variables: Mapping[str, str], parts
     if (localstack := running_emulator(state)) is not None:
         return localstack.environment
     if options.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
-        return {}  # the embedded AWS has no stacks
+        return {}  # the built-in AWS emulator has no stacks
     try:
         lock = parts.enter_context(lock_state(state))
     except StateInUse as error:
@@ -314,7 +314,7 @@ def _start_embedded(state: Path, lock: int, parts: ExitStack) -> Mapping[str, st
 
 
 def _keys(options: GlobalOptions, variables: Mapping[str, str]) -> "Credentials | None":
-    """Return the keys of a local AWS that variables describe completely; otherwise None.
+    """Return the credentials of a local AWS that environment variables describe completely; otherwise None.
 
     With them, the catalog is read without boto3, whose import takes most of a command's time. Profiles, proxies and
     certificate authorities do not concern a local AWS.

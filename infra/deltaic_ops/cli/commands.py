@@ -21,7 +21,7 @@ class Commands(typer.Typer):
         super().__init__(no_args_is_help=no_args_is_help, add_completion=False)
 
     def command(self, name: str | None = None, *, without: str = "", **settings: Any) -> Callable[[_Run], _Run]:
-        """Register a function as a command, by default under its own name; `without` names a parameter to omit."""
+        """Register a function as a command, by default under its own name, without the parameter named `without`."""
         register = super().command(name, **settings)
 
         def registered(run: _Run) -> _Run:

@@ -32,14 +32,14 @@ def console(  # noqa: PLR0913, PLR0917 -- settings of the pages
     ] = HERE,
     runs: Annotated[
         str,
-        typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="Location of the table of dataset runs."),
+        typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="Location of the runs table of datasets."),
     ] = "",
     endpoint: Annotated[str, typer.Option(metavar="URL", help="Endpoint of the sharing server.")] = "",
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the pages in a browser.")] = True,
 ) -> None:
     r"""Manage shares and recipients in a browser, with your own credentials.
 
-    The server listens only on 127.0.0.1. The link that it prints opens once, in one browser. Ctrl-C stops it.
+    The server listens only on 127.0.0.1. The link that it prints can be used once, in one browser. Ctrl-C stops it.
 
     \b
     deltaic console
@@ -54,7 +54,7 @@ def console(  # noqa: PLR0913, PLR0917 -- settings of the pages
 
     def show_link(link: str) -> None:
         links.append(link)
-        cli.note("a new link:" if len(links) > 1 else "open this link, which works in one browser:")
+        cli.note("a new link:" if len(links) > 1 else "open this link, which can be used once:")
         typer.echo(link)
 
     stop.handle_signals()
@@ -77,7 +77,6 @@ def _open_in_browser(links: list[str]) -> Iterator[None]:
 
 
 def _has_screen() -> bool:
-    """Return whether this machine can show a browser window."""
     return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 

@@ -6,7 +6,7 @@ EXTRAS = {
     "console": ("jinja2", "starlette", "uvicorn"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
-"""Modules that each extra installs. `cli/console.py` and `cli/local` need the extra with their name."""
+"""Modules that each extra installs. `cli/console.py` and `cli/local` need the extra of the same name."""
 
 
 def missing_extra(extra: str) -> str:

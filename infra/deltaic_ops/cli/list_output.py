@@ -23,11 +23,11 @@ PAGE: Final = 100
 """Rows that are printed at once, and the number of items that `show` commands list without --all."""
 
 Column = tuple[str, Callable[[Any], object]]
-"""A heading, and a function that returns the value of an item."""
+"""A table column: its heading, and a function that returns its value for an item."""
 
 
 def fields(**attributes: str) -> list[Column]:
-    """Return columns that show attributes, by heading; underscores in headings become spaces."""
+    """Return columns that show attributes of items (HEADING="attribute"); underscores in headings become spaces."""
     return [(heading.replace("_", " "), attrgetter(name)) for heading, name in attributes.items()]
 
 
@@ -46,7 +46,7 @@ Every = Annotated[bool, typer.Option("--all", help=f"Show all entries, not only 
 
 
 def first(items: Iterable[_Item], *, every: bool) -> tuple[list[_Item], bool]:
-    """Return the first page of items, or all, and whether there are more."""
+    """Return the first page of items, or all items, and whether more remain."""
     iterator = iter(items)
     page = list(iterator if every else islice(iterator, PAGE))
     return page, next(iterator, None) is not None
@@ -88,19 +88,19 @@ def print_table(items: Iterable[object], columns: Sequence[Column], *, headed: b
 
 
 def print_lines(lines: Iterable[tuple[str, str]], *, stderr: bool = False) -> None:
-    """Print lines with their styles while they are read; only terminals show colors."""
+    """Print pairs of line and style while they are read; only terminals show colors."""
     output = console(stderr=stderr)
     for line, style in lines:
         output.print(Text(one_line(line), style=style), soft_wrap=True)
 
 
 def cell(text: str) -> Text:
-    """Return the text of a table cell; states have colors."""
+    """Return the Rich text of a table cell; states such as `expired` have colors."""
     return Text(text, style=_STYLES.get(text, ""))
 
 
 def shown_value(value: object) -> str:
-    """Return the display text of a value."""
+    """Return a value as it is displayed in a table."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -119,6 +119,6 @@ def _list_text(content: object) -> str:
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """Return a console with the width of the terminal, or without a terminal a very wide one."""
+    """Return a Rich console with the width of the terminal, or 1000 columns wide if there is no terminal."""
     terminal = text_console(stderr=stderr)
     return terminal if terminal.is_terminal else text_console(stderr=stderr, width=_WIDE)

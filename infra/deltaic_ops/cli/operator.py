@@ -78,7 +78,7 @@ class Operator:
 
     @cached_property
     def schemas(self) -> "SchemaReader":
-        """A reader of the columns of shared tables."""
+        """A reader of the columns of shared tables, with the operator's credentials."""
         return self.connection.schemas(self.admin.storages.get)
 
     def sharing_endpoint(self, option: str | None) -> str:
@@ -90,15 +90,15 @@ class Operator:
         return endpoint.rstrip("/")
 
     def of_recipient(self, store: Any, name: str | None) -> Any:
-        """Return the entries of a store that belong to a recipient, or all of them without a name."""
+        """Return the tokens, clients or policies of a recipient, or without a name those of all recipients."""
         return store.list_all() if name is None else store.list(self.admin.recipients.get(name).id)
 
     def close(self) -> None:
-        """Close the connection and all that the command opened."""
+        """Close the connection and other resources that the command opened."""
         self._open.close()
 
     def rows(self, items: Iterable[_Item], columns: Sequence[Column], empty: str) -> None:
-        """Print a list while it is read: as pages of a table, or as a JSON array."""
+        """Print items while they are read: as pages of a table, or a JSON array. Without items, print `empty`."""
         if self.as_json:
             print_array(wire(item) for item in items)
             return
@@ -123,7 +123,7 @@ class Operator:
         print_table(items, columns, headed=headed)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
-        """Print one item with a message and warnings; JSON has the warnings in the object, and no message."""
+        """Print one item with a message and warnings; with --json, the object contains the warnings, but no message."""
         if self.as_json:
             self.json({**wire(item), **({"warnings": list(warnings)} if warnings else {})})
             return
@@ -173,7 +173,7 @@ class Operator:
     def findings(
         self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict
     ) -> list["Finding"]:
-        """Print findings while checks run, one per line or as a JSON array, and return them."""
+        """Print the findings of checks while the checks run, one per line or as a JSON array, and return them."""
         count = []
         for finding in findings:
             count.append(finding)
@@ -184,7 +184,7 @@ class Operator:
         return count
 
     def end(self, findings: Sequence["Finding"]) -> None:
-        """Print the number of findings by verdict, and exit with 1 if a check failed."""
+        """Print the number of findings by verdict, and exit with code 1 if a check failed."""
         counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in VERDICTS}
         self.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
         if counts["failed"]:
@@ -228,14 +228,14 @@ class Operator:
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:
-    """Return the operator of a command, and set its output format."""
+    """Return the Operator of a command, and set its output format."""
     context: Operator = ctx.obj
     context.as_json = as_json
     return context
 
 
 def finding_line(mark: str, style: str, check: str, observation: str, remedy: str) -> Text:
-    """Return the text of a finding: mark, check and observation, and on a second line its remedy, if any."""
+    """Return the line for a check's result: mark, check and observation, and on a second line its remedy, if any."""
     text = Text.assemble((mark, style), f" {one_line(check)} ", (one_line(observation), "dim"))
     if remedy:
         text.append(f"\n{one_line(as_called(remedy))}")
@@ -249,7 +249,7 @@ def _finding_line(finding: "Finding") -> Text:
 
 
 def wire(item: Item) -> dict[str, Any]:
-    """Return an item as a JSON object, with the protocol's names, times in UTC, and all fields."""
+    """Return a catalog item as a JSON object with all fields, camelCase names and times in UTC."""
     fields = {_NAMES.get(name) or camel_case(name): json_value(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del fields["revoked"], fields["salt"]

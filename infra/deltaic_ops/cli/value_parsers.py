@@ -36,7 +36,7 @@ def duration(text: str | timedelta) -> timedelta:
 
 
 def duration_option(name: str, text: str) -> Any:
-    """Return an option whose value is a duration; `text` is its help."""
+    """Return a Typer option whose value is a duration; `text` is its help."""
     return typer.Option(name, parser=duration, metavar="DURATION", help=text, show_default=False)
 
 
@@ -86,7 +86,7 @@ def schema_name(text: str) -> tuple[str, str]:
     """Parse SHARE.SCHEMA; only the name of the share may contain periods."""
     share, separator, schema = text.rpartition(".")
     if not separator or not share or not schema:
-        raise typer.BadParameter(f"'{text}' is not a schema: write SHARE.SCHEMA")
+        raise typer.BadParameter(f"'{text}' is not a schema name: use the form SHARE.SCHEMA")
     return share, schema
 
 
@@ -103,11 +103,13 @@ def asset_name(text: str, kind: str) -> tuple[str, str, str]:
     try:
         return split_table_name(text)
     except InvalidParameter:
-        raise typer.BadParameter(f"'{text}' is not a {kind}: write SHARE.SCHEMA.{kind.upper()}") from None
+        raise typer.BadParameter(
+            f"'{text}' is not the name of a {kind}: use the form SHARE.SCHEMA.{kind.upper()}"
+        ) from None
 
 
 def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
-    """Parse SHARE or SHARE.SCHEMA; a share whose name equals the whole text takes precedence."""
+    """Parse SHARE or SHARE.SCHEMA; a share whose name equals the whole string takes precedence."""
     if "." not in text:
         return text, None
     try:

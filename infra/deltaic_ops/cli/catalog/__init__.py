@@ -1,13 +1,12 @@
-"""Commands for shares, schemas, tables, views, folders and storages.
+"""Commands for shares, schemas, tables, views, folders of files and storages.
 
 `deltaic table create s.d.orders --location s3://lake/orders`:
 
     table               the command: options, help, examples
     ..operator          opens the catalog that the command changes, and prints results
-    ..words             parses names, durations and key=value pairs
-    (catalog.admin)     checks the entry and writes it
+    ..value_parsers     parses names, durations and key=value pairs
+    (catalog.admin)     checks the catalog entry and writes it
 
-Each module is one noun of the command line. `folders` serves volumes, skills and models alike, `follow` adds the
-tables of a folder or Glue database. Checks of logs are in
-`deltaic_ops.inspection`; nothing here accesses DynamoDB directly.
+Each module contains the commands of one noun. `folders` has what volumes, skills and models have in common, `follow`
+shares all tables of a folder or Glue database. Checks of Delta logs are in `deltaic_ops.inspection`.
 """

@@ -169,7 +169,8 @@ _add_update(
     skill,
     "skill",
     _help(
-        "Change a skill. A new location also updates its entry from SKILL.md.",
+        "Change a skill; options that you omit keep their values.\n\n"
+        "With a new location, description, license and metadata are read from its SKILL.md again.",
         "skill update s.d.read-forms --location s3://other/skills/read-forms",
     ),
 )
@@ -188,7 +189,7 @@ def update_model(cli: Operator, name: Model, comment: NewComment = None) -> None
 
 @skill.command()
 def refresh(cli: Operator, name: Skill) -> None:
-    r"""Update a skill from its SKILL.md.
+    r"""Update the description and metadata of a skill from its SKILL.md.
 
     \b
     deltaic skill refresh vaccine_share.acme_vaccine_data.read-forms
@@ -235,8 +236,8 @@ def add(  # noqa: PLR0913, PLR0917 -- what an entry holds
     access_mode: Modes = None,
     storage: Storage = "",
     comment: Comment = "",
-    run_id: Annotated[str | None, typer.Option(metavar="ID", help="MLflow run. [default: from MLmodel]")] = None,
-    source: Annotated[str | None, typer.Option(metavar="TEXT", help="Source. [default: from MLmodel]")] = None,
+    run_id: Annotated[str | None, typer.Option(metavar="ID", help="MLflow run id. [default: from MLmodel]")] = None,
+    source: Annotated[str | None, typer.Option(metavar="TEXT", help="Model source. [default: from MLmodel]")] = None,
     unchecked: Unchecked = False,
 ) -> None:
     r"""Add a version to a model. Run and source come from the folder's MLmodel file, if it has one.

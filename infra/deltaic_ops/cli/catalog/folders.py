@@ -17,7 +17,7 @@ Location = Annotated[str, typer.Option(metavar="S3-URI", help="Folder: s3://buck
 NewLocation = Annotated[str | None, typer.Option(metavar="S3-URI", help="New folder.")]
 Modes = Annotated[list[str] | None, typer.Option("--access-mode", metavar="url|dir", help=_MODES)]
 Storage = Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)]
-NewStorage = Annotated[str | None, typer.Option(metavar="NAME", help='Storage; "" for AWS S3.')]
+NewStorage = Annotated[str | None, typer.Option(metavar="NAME", help='New storage; "" for AWS S3.')]
 Comment = Annotated[str, typer.Option(metavar="TEXT", help="Description that recipients see.")]
 NewComment = Annotated[str | None, typer.Option(metavar="TEXT", help='Description; "" removes it.')]
 Id = Annotated[str | None, typer.Option("--id", metavar="UUID", help=ID_HELP)]

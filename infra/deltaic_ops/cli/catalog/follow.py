@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 _FOLDER = "Folder whose direct subfolders are Delta tables: s3://bucket/folder/."
 _DATABASE = "AWS Glue database, for example glue:sales."
-_SCHEMA = "Schema for the tables; created if missing. [default: the name of the folder or database]"
-_EXCLUDE = "Do not share tables whose names match, for example 'tmp_*'. Can be repeated; replaces all patterns."
+_SCHEMA = "Schema in which the tables are shared; created if missing. [default: the name of the folder or database]"
+_EXCLUDE = "Tables not to share, such as 'tmp_*'. Can be repeated. The given patterns replace the stored ones."
 _HISTORY = "Share the history of tables that are added from now on."
 _NOW = "Check the source now, with your credentials, and show the result for each table."
 _DRY = "Show the result for each table, and change nothing."
-_OFF = "Stop following. Shared tables stay; tables that are no longer visible to recipients are deleted."
+_OFF = (
+    "Stop following. Shared tables stay shared. Entries that are already hidden from recipients are removed from the "
+    "catalog; no data is deleted."
+)
 
 
 def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done with it
@@ -45,9 +48,9 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     dry_run: Annotated[bool, typer.Option("--dry-run", help=_DRY)] = False,
     off: Annotated[bool, typer.Option("--off", help=_OFF)] = False,
 ) -> None:
-    r"""Share all tables of a folder or Glue database.
+    r"""Share all tables of a folder or Glue database, also new ones.
 
-    A stack with Follow=enabled checks the source every hour, so tables that are created later are shared too.
+    A stack with Follow=enabled checks the source every hour, so it also shares tables that are created later.
 
     \b
     deltaic share follow sales --folder s3://lake/sales/ --exclude 'tmp_*' --now
@@ -93,7 +96,7 @@ def _source(folder: str, database: str) -> str:
 
 
 def _find_follow(cli: Operator, share: str, schema: str) -> Follow | None:
-    """Return the follow of a schema, or the share's only follow without a schema; None without a follow."""
+    """Return the follow of a schema, or without a schema name the share's only follow; None if there is none."""
     follows = list(cli.admin.follows.list(share))
     if schema:
         return next((each for each in follows if each.schema_name.lower() == schema.lower()), None)
@@ -104,7 +107,6 @@ def _find_follow(cli: Operator, share: str, schema: str) -> Follow | None:
 
 
 def _default_schema(source: str) -> str:
-    """Return the default schema name for a source: the name of its folder, bucket or database."""
     if source.startswith(GLUE):
         return name_for(source.removeprefix(GLUE))
     location = Location.parse(source)
@@ -112,7 +114,7 @@ def _default_schema(source: str) -> str:
 
 
 def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]) -> Follow:
-    """Store a follow, and create its schema if missing, after checking that the source contains tables."""
+    """Store a follow, and create its schema if missing, after checking that the source is not a single table."""
     from deltaic.scheduled.source_check import is_single_table
 
     checked(CHECKED, {"source": source, **options})
@@ -158,7 +160,7 @@ _OUTCOMES: list[Column] = fields(TABLE="name", RESULT="status", LOCATION="locati
 
 
 def _end(cli: Operator, followed: Follow) -> None:
-    """Stop following, and keep the tables that recipients see as manually shared tables."""
+    """Stop following: visible tables become manually shared tables, entries of hidden tables are deleted."""
     ended = cli.admin.follows.delete(followed.share, followed.schema_name)
     for table in list(cli.admin.tables.list(ended.share, ended.schema_name)):
         path = (table.share, table.schema_name, table.name)

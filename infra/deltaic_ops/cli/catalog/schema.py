@@ -45,7 +45,7 @@ def list_(cli: Operator, share: ShareName) -> None:
 
 @app.command()
 def show(cli: Operator, name: Name) -> None:
-    r"""Show one schema.
+    r"""Show a schema.
 
     \b
     deltaic schema show vaccine_share.acme_vaccine_data
@@ -74,9 +74,9 @@ def update(
 def delete(
     cli: Operator,
     name: Name,
-    force: Annotated[bool, typer.Option("--force", help="Delete its contents too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete its tables, views and other entries too.")] = False,
 ) -> None:
-    r"""Delete a schema, but no data.
+    r"""Delete a schema; the data stays.
 
     \b
     deltaic schema delete vaccine_share.acme_vaccine_data

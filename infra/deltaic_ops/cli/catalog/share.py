@@ -92,7 +92,7 @@ def delete(
     name: ShareName,
     force: Annotated[bool, typer.Option("--force", help="Delete its schemas and tables too.")] = False,
 ) -> None:
-    r"""Delete a share and its grants, but no data.
+    r"""Delete a share and its grants; the data stays.
 
     \b
     deltaic share delete vaccine_share

@@ -18,7 +18,7 @@ def cors(
     cli: Operator,
     bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="Name of the bucket.")],
     origin: Annotated[list[str] | None, typer.Option(metavar="URL", help=_ORIGIN)] = None,
-    set_: Annotated[bool, typer.Option("--set", help="Allow these origins, and keep the other rules.")] = False,
+    set_: Annotated[bool, typer.Option("--set", help="Allow these origins, and keep the other CORS rules.")] = False,
 ) -> None:
     r"""Show or set which web pages can read a bucket (CORS).
 
@@ -57,10 +57,10 @@ app = Commands()
 app.command()(cors)
 
 Name = Annotated[str, typer.Argument(metavar="STORAGE", help="Name of the storage.")]
-_ENDPOINT = "Endpoint that the server uses. [default: AWS S3]"
-_PUBLIC = "Endpoint for recipients in signed URLs, if different."
-_PATH_STYLE = "Put the bucket into the path instead of the host name."
-_ROLE = "IAM role to assume for reading and signing."
+_ENDPOINT = "URL at which the server reaches the object store. [default: AWS S3]"
+_PUBLIC = "URL at which recipients reach the object store (in signed URLs), if different."
+_PATH_STYLE = "Use path-style URLs: the bucket in the path, not in the host name."
+_ROLE = "IAM role that the server assumes to read files and sign URLs."
 _KEY_ID = "Access key id (requires --secret-access-key-stdin)."
 _SECRET = "Read the secret access key from standard input."  # noqa: S105 -- a help text
 
@@ -71,13 +71,15 @@ def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
     name: Name,
     endpoint: Annotated[str, typer.Option(metavar="URL", help=_ENDPOINT)] = "",
     public_endpoint: Annotated[str, typer.Option(metavar="URL", help=_PUBLIC)] = "",
-    region: Annotated[str, typer.Option(metavar="NAME", help="Region of the store.")] = "us-east-1",
+    region: Annotated[str, typer.Option(metavar="NAME", help="Region of the object store.")] = "us-east-1",
     path_style: Annotated[bool, typer.Option("--path-style/--no-path-style", help=_PATH_STYLE)] = False,
     role: Annotated[str, typer.Option(metavar="ARN", help=_ROLE)] = "",
     access_key_id: Annotated[str | None, typer.Option(metavar="ID", help=_KEY_ID)] = None,
     secret_access_key_stdin: Annotated[bool, typer.Option("--secret-access-key-stdin", help=_SECRET)] = False,
 ) -> None:
-    r"""Create a storage. Access keys are stored only in Secrets Manager.
+    r"""Create a storage: a named object store with shared tables.
+
+    The server uses it to read tables. Access keys are stored only in Secrets Manager.
 
     \b
     deltaic storage create minio --endpoint http://minio:9000 --path-style \
@@ -129,7 +131,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
     name: Name,
     endpoint: Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT)] = None,
     public_endpoint: Annotated[str | None, typer.Option(metavar="URL", help=_PUBLIC)] = None,
-    region: Annotated[str | None, typer.Option(metavar="NAME", help="Region of the store.")] = None,
+    region: Annotated[str | None, typer.Option(metavar="NAME", help="Region of the object store.")] = None,
     path_style: Annotated[bool | None, typer.Option("--path-style/--no-path-style", help=_PATH_STYLE)] = None,
     role: Annotated[str | None, typer.Option(metavar="ARN", help=_ROLE)] = None,
     access_key_id: Annotated[str | None, typer.Option(metavar="ID", help=_KEY_ID)] = None,

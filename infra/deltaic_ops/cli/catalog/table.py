@@ -32,24 +32,25 @@ _START = (
 )
 _MODE = "url: signed URLs; dir: credentials for the folder (requires --history). Can be repeated."
 _AUXILIARY = "Another folder with files of the table. Can be repeated."
+_REPLACE = "The given values replace the stored ones."
 _CHECKPOINT = (
     "Let the stack write checkpoints into the table's log, for small tables whose writers do not. "
     "The stack needs Checkpoints=enabled."
 )
 _FILTER = (
     "Share only rows that match this condition over partition columns, literals and current_recipient('property'). "
-    "@FILE reads it from a file. Requires access mode url only."
+    "With @FILE, the condition is read from a file. Requires url as the only access mode."
 )
-_HIDE = "Partition columns to hide, separated by commas. Requires access mode url only."
+_HIDE = "Partition columns to hide, separated by commas. Requires url as the only access mode."
 _ICEBERG = (
-    "How Iceberg clients read the table. signed: the server signs each request; vended: with credentials for the "
-    "folder (requires --access-mode dir --history). The stack needs Iceberg=enabled."
+    "How Iceberg clients read the table. signed: the server signs each request; vended: clients get credentials for "
+    "the folder (requires --access-mode dir --history). The stack needs Iceberg=enabled."
 )
 _FORMAT = (
-    "Table format. iceberg: only Iceberg clients can read the table, and all of it; --location is its folder (with a "
-    "version hint) or one of its metadata files."
+    "Table format. iceberg: only Iceberg clients can read the table, and they see all rows and columns; --location is "
+    "its folder (with a version hint) or one of its metadata files."
 )
-_GLUE = "Iceberg table in AWS Glue, which names its current metadata file."
+_GLUE = "Iceberg table in AWS Glue, from which the server gets its current metadata file."
 _UNCHECKED = "Do not check that your credentials can read the table. Filters and hidden columns are always checked."
 _STORAGE = "Storage of the location (see deltaic storage). [default: AWS S3]"
 
@@ -73,7 +74,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help=ID_HELP)] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
 ) -> None:
-    r"""Share a table under a name.
+    r"""Share a Delta or Iceberg table.
 
     The command reads the table's log with your credentials and changes nothing in its folder.
 
@@ -151,13 +152,13 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     history: Annotated[bool | None, typer.Option("--history/--no-history", help=HISTORY_HELP)] = None,
     start_version: Annotated[int | None, typer.Option(min=0, metavar="VERSION", help=_START)] = None,
     access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
-    auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=f"{_AUXILIARY} Replaces all.")] = None,
+    auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=f"{_AUXILIARY} {_REPLACE}")] = None,
     no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Remove all auxiliary locations.")] = False,
     storage: Annotated[str | None, typer.Option(metavar="NAME", help='Storage; "" for AWS S3.')] = None,
     checkpoint: Annotated[bool | None, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = None,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
     no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Share all rows.")] = False,
-    hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=f"{_HIDE} Replaces all.")] = None,
+    hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=f"{_HIDE} {_REPLACE}")] = None,
     iceberg: Annotated[IcebergWay | None, typer.Option(help=_ICEBERG)] = None,
     no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
@@ -210,10 +211,7 @@ def delete(cli: Operator, name: TableTitle) -> None:
 
 
 def _validation(cli: Operator, warnings: list[str], *, unchecked: bool) -> Validate:
-    """Return a function that validates a table against its filters and puts warnings into the list.
-
-    It imports its modules when it is called.
-    """
+    """Return a function that validates a table's location and filters and replaces the content of `warnings`."""
 
     def validate(changed: Table, before: Table | None) -> Table:
         from deltaic_ops.inspection.filter_checks import validate_table
@@ -232,11 +230,7 @@ _METADATA = ".metadata.json"
 
 
 def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
-    """Return the folder of an Iceberg table, and its metadata file or the Glue table that names it.
-
-    The second value is empty if the folder's version hint names the file. Raises InvalidParameter, and NotFound for a
-    table that does not exist in Glue.
-    """
+    """Return the folder of an Iceberg table, and its metadata file or Glue table ("" if it has a version hint)."""
     if bool(location) == bool(glue):
         raise InvalidParameter("an Iceberg table needs either --location or --glue database.table")
     if glue:

@@ -26,12 +26,13 @@ app = Commands()
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.VIEW", help="Full name of the view.")]
 _SQL = (
-    "One SELECT over `source` and other shared tables. current_recipient('p') is property p of the recipient. "
-    "@FILE reads it from a file."
+    "One SELECT over `source` and other shared tables. current_recipient('p') returns the recipient's property p. "
+    "With @FILE, the SQL is read from a file."
 )
-_KEY = "Column of a key that identifies a row among the rows of one recipient. Can be repeated."
+_KEY = "Key column. Together, the key columns identify each row that one recipient sees. Can be repeated."
+_REPLACE = "The given columns replace the stored ones."
 _REFRESH = "Schedule (UTC) for the stack's jobs: cron(0 * * * ? *) or rate(1 hour)."
-_STALENESS = "Age at which a refresh is due, for example 2h, up to ten years (3653d). [default: 0, never]"
+_STALENESS = "A refresh is due when the view is older than this, for example 2h; at most 3653d. [default: 0, no limit]"
 _LOCATION = "Folder of the view. [default: next to the source's folder]"
 
 
@@ -40,7 +41,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     cli: Operator,
     name: Name,
     source: Annotated[
-        str, typer.Option("--from", metavar="SHARE.SCHEMA.TABLE", help="Table that the SQL calls `source`.")
+        str, typer.Option("--from", metavar="SHARE.SCHEMA.TABLE", help="Shared table that the SQL uses as `source`.")
     ],
     sql: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_SQL)],
     key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_KEY)] = None,
@@ -108,7 +109,7 @@ def list_(
 
 @app.command()
 def show(cli: Operator, name: Name) -> None:
-    r"""Show a view, the source versions that it has read, and its recipients.
+    r"""Show a view, the versions of its sources, and its recipients.
 
     \b
     deltaic view show sales.europe.orders_for_partners
@@ -133,8 +134,8 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     cli: Operator,
     name: Name,
     sql: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_SQL)] = None,
-    key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} Replaces all.")] = None,
-    no_key: Annotated[bool, typer.Option("--no-key", help="Remove the key, and compare whole rows.")] = False,
+    key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} {_REPLACE}")] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Remove the key columns, and compare whole rows.")] = False,
     refresh: Annotated[str | None, typer.Option(metavar="EXPRESSION", help=f'{_REFRESH} "" removes it.')] = None,
     max_staleness: Annotated[timedelta | None, duration_option("--max-staleness", _STALENESS)] = None,
 ) -> None:
@@ -181,7 +182,7 @@ def refresh(ctx: typer.Context) -> None:
 
 @app.command()
 def delete(cli: Operator, name: Name) -> None:
-    r"""Delete a view; its files stay.
+    r"""Delete a view; its files and its sources stay.
 
     \b
     deltaic view delete sales.europe.orders_for_partners

@@ -62,9 +62,9 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not check that tables can be read.")] = False,
     yes: Yes = False,
 ) -> None:
-    r"""Change the catalog to match files.
+    r"""Change the catalog to match YAML files.
 
-    The command shows the changes and asks before it makes them. Without a terminal, it does not ask, and refuses
+    The command shows the changes and asks before it makes them. Without a terminal, it does not ask, and rejects
     changes that let recipients see more unless --allow-wider is set. It removes rights before it adds any. If it
     fails, it lists the finished steps; run it again to continue. Only one `apply` can run at a time.
 
@@ -96,7 +96,7 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
 
 
 def _locked(cli: Operator, planned: "CatalogPlan", *, unchecked: bool) -> None:
-    """Carry out a plan under the lock; raises Conflict if another `apply` runs or the catalog has changed."""
+    """Apply a plan under the catalog lock; raises Conflict if another `apply` runs or the catalog has changed."""
     from deltaic.catalog.catalog_lock import locked
 
     from deltaic_ops.declared import plan as plans
@@ -119,7 +119,7 @@ def _locked(cli: Operator, planned: "CatalogPlan", *, unchecked: bool) -> None:
 
 
 def _carry_out(cli: Operator, run: "PlanExecution", steps: "Iterable[PlanStep]", prolong: Callable[[], None]) -> None:
-    """Carry out the steps and print each; at the end, also after an error, print what remains."""
+    """Apply the steps of the plan and print each; at the end, also after an error, print what remains."""
     from deltaic_ops.declared.plan_execution import StepFailed
 
     steps, done = list(steps), list["PlanStep"]()

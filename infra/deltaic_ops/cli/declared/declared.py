@@ -35,7 +35,7 @@ def catalog_of(cli: Operator, admin: "CatalogAdmin", declared: "Declaration | No
 
 
 def schema_file(ctx: typer.Context) -> None:
-    r"""Print the JSON Schema of the files for plan and apply, for editors.
+    r"""Print the JSON Schema of the YAML files for plan and apply, for editors.
 
     \b
     deltaic schema-file > deltaic.schema.json
@@ -48,7 +48,7 @@ def schema_file(ctx: typer.Context) -> None:
 def export(cli: Operator, folder: NewFolder = None) -> None:
     r"""Write the catalog as YAML files.
 
-    The files hold storages, shares with their contents, and recipients with their grants, but no secrets.
+    The files contain storages, shares with their contents, and recipients with their grants, but no secrets.
 
     \b
     deltaic export
@@ -72,7 +72,7 @@ def export(cli: Operator, folder: NewFolder = None) -> None:
 
 
 def drift(cli: Operator, files: FilesOrFolder) -> None:
-    r"""Compare the catalog with files and report differences. The exit code is 2 if they differ.
+    r"""Compare the catalog with YAML files and report differences. The exit code is 2 if they differ.
 
     \b
     deltaic drift shares-as-code/

@@ -34,27 +34,27 @@ app = Commands(no_args_is_help=False)
 
 MOST_MINUTES = 10_080
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Job run id of EMR, run id, or dataset name (its latest run).")]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="Java heap of Spark, like 4g. [default: EMR's default]")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="EMR job run id, run id, or dataset name (its latest run).")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Java heap of Spark, such as 4g. [default: EMR's default]")]
 Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="JDBC driver. Can be repeated.")]
 _MINUTES = "Stop the job after N minutes. [default: 120]"
 Minutes = Annotated[int | None, typer.Option(min=1, max=MOST_MINUTES, metavar="N", help=_MINUTES)]
-_SET = "Value of a variable. Can be repeated."
+_SET = "Set a variable. Can be repeated."
 Variables = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
 
 JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""Settings of a command that passes its arguments to the parser of a job."""
+"""Typer settings of a command that passes its arguments to the argument parser of a job."""
 
 
 @app.command()
 def package(
     cli: Operator,
     python: Annotated[str, typer.Option(metavar="X.Y", help="Python version of the EMR image.")] = "3.13",
-    architecture: Annotated[str, typer.Option(metavar="arm64|x86_64", help="Processor. [default: as deployed]")] = "",
+    architecture: Annotated[str, typer.Option(metavar="arm64|x86_64", help="CPU type. [default: as deployed]")] = "",
 ) -> None:
     r"""Build the Spark jobs and upload them to the stack.
 
-    Needs uv, but no container. Jobs that start later use the new package.
+    The command needs uv, but no Docker. Jobs that start later use the new package.
 
     \b
     deltaic pipeline package
@@ -126,7 +126,7 @@ def logs(
 
 @app.command()
 def cancel(cli: Operator, run: Run) -> None:
-    r"""Cancel a run. Only rows that it has committed stay in its table.
+    r"""Cancel a run. Rows that it has already committed stay in its table.
 
     \b
     deltaic pipeline cancel 00fabc123
@@ -138,7 +138,7 @@ def cancel(cli: Operator, run: Run) -> None:
 
 
 @app.command("list")
-def list_runs(cli: Operator, days: Annotated[int, typer.Option(min=1, metavar="N", help="Days to list.")] = 7) -> None:
+def list_runs(cli: Operator, days: Annotated[int, typer.Option(min=1, metavar="N", help="Last N days.")] = 7) -> None:
     r"""List recent runs, the latest first, and all schedules.
 
     \b
@@ -164,7 +164,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     minutes: Minutes = None,
     variables: Variables = None,
 ) -> None:
-    r"""Schedule the dataset of a file, as its field `schedule` declares.
+    r"""Schedule a dataset as the field `schedule` of its file declares.
 
     The command uploads the file. Run it again after you change the file.
 
@@ -206,7 +206,7 @@ def request(  # noqa: PLR0913 -- the fields of a request
     jars: Sequence[str] = (),
     minutes: int | None = None,
 ) -> dict[str, Any]:
-    """Return a request to the function that starts jobs (functions/pipeline/submit)."""
+    """Return a request to the Lambda function that starts jobs (functions/pipeline/submit)."""
     fields: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
     if run_id:
         fields["runId"] = run_id
@@ -218,7 +218,7 @@ def request(  # noqa: PLR0913 -- the fields of a request
 
 
 def run_name(name: str) -> str:
-    """Return a name for a job request: URL-quoted, and only the last 128 characters."""
+    """Return the name of a dataset or view for a job request: percent-encoded, and only its last 128 characters."""
     return quote(name, safe=":/")[-128:]
 
 
@@ -235,12 +235,12 @@ class JobLine:
         return self.run_on_emr(cli, name, self.for_emr()) if self.options.on == "emr" else self.run_here(cli)
 
     def run_here(self, cli: Operator) -> int:
-        """Run the job on this machine, with the connection in the standard AWS variables."""
+        """Run the job on this machine; the standard AWS variables pass the connection to it."""
         os.environ.update(cli.connection.environment)
         return entry.main([self.job, f"--catalog={cli.connection.catalog_table}", *_without(self.arguments, _RUN_ONLY)])
 
     def for_emr(self) -> list[str]:
-        """Return the arguments that are not fields of a job request."""
+        """Return the arguments for the job on EMR, without those that become fields of the job request."""
         return _without(self.arguments, (*_RUN_ONLY, "--run-id", "--memory", "--jar"))
 
     def run_on_emr(self, cli: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:

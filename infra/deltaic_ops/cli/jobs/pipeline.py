@@ -27,7 +27,7 @@ from deltaic_ops.jobs.job_runs import ENDED, POLL_SECONDS, JobRuns
 
 app = Commands()
 
-_RUNS = "Location of the table of runs. [default: next to the target of the dataset file]"
+_RUNS = "Location of the runs table. [default: the location of the dataset file's target followed by _runs]"
 File = Annotated[str, typer.Argument(metavar="FILE", help="Dataset file.")]
 
 
@@ -45,10 +45,11 @@ def schema() -> None:
 
 @app.command()
 def check(cli: Operator, file: File, variables: Variables = None) -> None:
-    r"""Check a dataset file, without Spark and without reading its sources.
+    r"""Check a dataset file, without running it.
 
-    Each mistake is printed with its line and field. Lines with `perhaps` are warnings: SQL that only Spark can check,
-    or a value that a run will need. With --set, the file is checked for a run with these values.
+    The check needs no Spark and reads no sources. Each error is printed with its line and field. Lines with `perhaps`
+    are warnings: SQL that only Spark can check, or a value that a run will need. With --set, the command checks the
+    file for a run with these values.
 
     \b
     deltaic pipeline check patients.yaml
@@ -129,7 +130,7 @@ def runs(
             raise WrongFile(dataset, checked.mistakes)
         name, location = checked.dataset.name, location or checked.dataset.runs_location
     if not location:
-        raise InvalidParameter("missing location of the table of runs: use a dataset file, --runs or DELTAIC_RUNS")
+        raise InvalidParameter("missing location of the runs table: use a dataset file, --runs or DELTAIC_RUNS")
     entries = rows(location, S3Access.from_environment(cli.connection.environment), name, failed=failed)
     if cli.as_json:
         cli.json([{**row, "began": row["began"].isoformat()} for row in entries])
@@ -156,7 +157,7 @@ app.registered_commands.extend(jobs.registered_commands)
 
 
 def backfill_on_emr(cli: Operator, line: JobLine) -> int:
-    """Run a job for each step, one after the other, and return the exit code."""
+    """Run a job on EMR for each step of a backfill, one after the other, and return the exit code."""
     options = line.options
     if options.detach:
         raise InvalidParameter("a backfill cannot use --detach: it starts each step after the previous one has ended")
@@ -192,7 +193,7 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
 
 
 def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> StepResult:
-    """Start a job, or find the job that an earlier command started, and return its result."""
+    """Start a job, or find the job that an earlier command started, wait until it ends, and return its result."""
     began = datetime.now(UTC)
     try:
         started = runs.start(job_request)

@@ -19,8 +19,9 @@ from deltaic_ops.usage.usage_report import report as read
 
 app = Commands()
 
+_FROM = "Location of the usage table (not a date; see --days)."
 HERE = f"s3://{DATA_BUCKET}/usage"
-"""Default location of the usage table, in the embedded AWS."""
+"""Default location of the usage table, in the built-in AWS emulator."""
 
 
 @app.command(context_settings=JOB)
@@ -43,11 +44,9 @@ def collect(ctx: typer.Context) -> None:
 @app.command()
 def report(
     cli: Operator,
-    source: Annotated[
-        str, typer.Option("--from", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
-    ] = HERE,
+    source: Annotated[str, typer.Option("--from", envvar="DELTAIC_USAGE", metavar="S3_URL", help=_FROM)] = HERE,
     days: Annotated[int, typer.Option(min=1, max=3653, metavar="N", help="Days to report, including today.")] = 30,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with plots as HTML.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.")] = None,
     checks: Annotated[bool, typer.Option("--checks", help="Report only requests of `verify` and `doctor`.")] = False,
 ) -> None:
     r"""Report requests, files and bytes by recipient and table.

@@ -11,11 +11,11 @@ from deltaic_ops.cli.operator import Operator
 from deltaic_ops.deploy.outputs import JobsOutputs
 
 WAIT_SECONDS = 600
-"""How long an unattended refresh waits for another writer of the view."""
+"""How long a scheduled or automatic refresh waits for another writer of the view."""
 
 
 def jobs_of(cli: Operator) -> JobsOutputs | None:
-    """Return the stack's outputs for jobs; None if it runs no jobs."""
+    """Return the stack's outputs for Spark jobs; None if the stack runs no jobs."""
     try:
         return cli.connection.jobs
     except NotFound:
@@ -27,7 +27,7 @@ Requests = dict[str, datetime | None]
 
 
 def requests_of(cli: Operator, shares: Iterable[str]) -> Requests:
-    """Return the times of refresh requests before a change."""
+    """Return when refreshes of the shares' views were requested, to compare with the state after a change."""
     return {view.table_id: view.requested_at for share in shares for view in cli.admin.views.list(share)}
 
 

@@ -58,7 +58,7 @@ def demo(
     console = text_console(stderr=True)
     folder, progress = state or ctx.obj.options.state, terminal()
     with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
-        with step(progress, "Starting the embedded AWS and the gateway") as update:
+        with step(progress, "Starting the built-in AWS emulator and the gateway") as update:
             stack = parts.enter_context(local_stack(folder, port))
             update(stack.endpoint)
         _share_and_read(console, progress, stack, folder)
@@ -108,7 +108,6 @@ def _grant() -> None:
 
 
 def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
-    """Write the sample and share it, unless an earlier run did."""
     from deltaic_ops.local.sample import publish
 
     with step(progress, f"Writing {LOCATION} with deltalake") as update:
@@ -117,7 +116,7 @@ def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
-    """Write a recipient's profile unless the existing one still works; return a message."""
+    """Write a recipient's profile unless the existing one is still valid, and return a progress message."""
     from deltaic.catalog.credentials.tokens import TokenStore
     from deltaic.errors import Unauthenticated
     from deltaic.settings import settings
@@ -147,7 +146,6 @@ def _show_links(console: "Console", stack: Stack) -> None:
 
 
 def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
-    """Read the share with the client from PyPI; raises StackFailed, which names the log file."""
     import logging
 
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
@@ -170,7 +168,6 @@ def _read(console: "Console", progress: Progress, profile: Path, state: Path) ->
 
 
 def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[str, Path]", state: Path) -> None:
-    """Read a filtered table with two profiles, which see different rows."""
     from deltaic_ops.local.sample import MY_SITE
 
     name = ".".join(MY_SITE)

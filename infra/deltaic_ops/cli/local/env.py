@@ -1,4 +1,4 @@
-"""The command `deltaic env`: print shell lines that connect other programs to the embedded AWS."""
+"""The command `deltaic env`: print shell lines that connect other programs to the built-in AWS emulator."""
 
 import shlex
 from pathlib import Path
@@ -39,6 +39,6 @@ def env(
 
         print_lines([(refusal, "red")], stderr=True)
         raise typer.Exit(1)
-    # deltalake and other readers in Rust refuse an endpoint without TLS unless this variable allows it.
+    # deltalake and other readers in Rust reject an endpoint without TLS unless this variable allows it.
     for name, value in {**environment, "AWS_ALLOW_HTTP": "true"}.items():
         typer.echo(f"export {name}={shlex.quote(value)}")

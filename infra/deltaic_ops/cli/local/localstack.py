@@ -111,7 +111,7 @@ def down(cli: Operator) -> None:
 
 @contextmanager
 def _exclusive(cli: Operator) -> Iterator[Path]:
-    """Lock LocalStack's folder for one command; SIGTERM ends the command in order, as Ctrl-C does."""
+    """Lock LocalStack's folder for one command; SIGTERM interrupts the command like Ctrl-C."""
     StopFlag(interrupts=True).handle_signals()
     try:
         with instance.lock_folder(cli.options.state) as folder:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_SECONDS = 0.5
-_LIMITS = "Limits of responses. aws: 6 MB at once, then 2 MB/s, up to 200 MB, as on Lambda."
-STATE_HELP = "Folder of the embedded AWS. [default: the global option --state, .deltaic]"
+_LIMITS = "Response limits. aws: as on Lambda, the first 6 MB at full speed, then 2 MB/s, up to 200 MB."
+STATE_HELP = "Folder with the data of the built-in AWS emulator. [default: the global option --state, .deltaic]"
 FAILURES = (StateUnusable, StackFailed, TemplateError)
 INTERRUPTED = 130
 """Exit code after Ctrl-C before the server was ready (128 + SIGINT)."""
@@ -62,10 +62,10 @@ def serve(
 ) -> None:
     """Run a sharing server on this machine.
 
-    Without AWS environment variables, it uses an embedded AWS, which keeps its data in the state folder.
+    Without AWS environment variables, it uses a built-in AWS emulator, which keeps its data in the state folder.
 
     \b
-    deltaic serve                                  # with the embedded AWS in .deltaic
+    deltaic serve                                  # with the built-in AWS emulator in .deltaic
     AWS_PROFILE=lake deltaic serve --port 9000     # with the catalog and tables of a deployed stack
     deltaic serve --limits aws                     # with the response limits of Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
@@ -74,7 +74,7 @@ def serve(
     folder = state or options.state
     variables = {**os.environ, **options.variables}
     if variables.get("AWS_ENDPOINT_URL"):
-        remedy = "start it, or use the embedded AWS: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
+        remedy = "start it, or use the built-in AWS emulator: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
         check_reachable(variables["AWS_ENDPOINT_URL"], remedy)
     with stoppable(console) as stop:
         part: AbstractContextManager[Stack] = (
@@ -92,6 +92,6 @@ def _show_endpoint(console: "Console", stack: Stack, state: Path) -> None:
     console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
     console.print(f"in the browser: {stack.endpoint}/explore")
     if stack.embedded:
-        console.print(f"with the embedded AWS in {state}; to use it in another terminal:")
+        console.print(f"with the built-in AWS emulator in {state}; to use it in another terminal:")
         console.print(f'  eval "$(deltaic env --state {state})"')
     console.print(f"log: {state / 'gateway.log'}")

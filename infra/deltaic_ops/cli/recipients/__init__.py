@@ -3,11 +3,11 @@
 `deltaic recipient create alice --expires 90d`, then her first token:
 
     recipient           create the recipient
-    limits              parse --expires, --address and limits of requests
-    grant               give her a share
-    token, invite       create a token and its profile file, or a link that creates one
-    used                show when keys were used last and what expires soon
+    limit_options       parse --ends, --address and request limits
+    grant               grant her a share
+    token, invite       create a token and its profile file, or a link that creates them
+    credential_use      show when credentials were last used and what expires soon
 
-`federation` manages OAuth clients and policies, `rights` explains access, `cut_off` revokes everything at once.
-Nothing here decides what a recipient can read: `deltaic.sharing.rights` does.
+`federation` manages OAuth clients and policies, `access` explains access, `cut_off` ends all access at once.
+`deltaic.sharing.rights` decides what a recipient can read, not these modules.
 """

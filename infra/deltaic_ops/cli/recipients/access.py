@@ -69,7 +69,7 @@ def show_recipient(
     count: Count = False,
     usage: Usage = "",
 ) -> None:
-    r"""Show a recipient, its credentials, and the tables that it can read.
+    r"""Show a recipient, its credentials, and what it can read.
 
     Only valid credentials are listed. Their last use needs the usage table (--usage).
 

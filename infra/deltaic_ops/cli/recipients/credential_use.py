@@ -27,7 +27,7 @@ _Key = Token | Invitation | OAuthClient | Policy
 def uses(
     cli: Operator, location: str, subject: "UsageFilter", by: Literal["token_id", "recipient_id"], ids: Collection[str]
 ) -> LastUses | None:
-    """Return last uses by id; if no usage table is named or readable, print a note and return None."""
+    """Return times of last use by id (`by`); without a readable usage table, print a note and return None."""
     from deltaic_ops.usage.usage_report import last_uses
 
     if not location:
@@ -41,12 +41,12 @@ def uses(
 
 
 def json_ending(key: Expiration) -> dict[str, Any]:
-    """Return an item that expires soon as a JSON object."""
+    """Return what expires soon (a token, grant, invitation or recipient) as a JSON object."""
     return {"endsAt": json_value(key.ends_at), "recipient": key.recipient, "kind": key.kind, "what": key.target}
 
 
 def json_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
-    """Return credentials as JSON objects."""
+    """Return a recipient's credentials as JSON objects, with their last uses if these are known."""
 
     def with_uses(keys: Iterable[_Key]) -> list[dict[str, Any]]:
         if last is None:
@@ -96,7 +96,7 @@ def expiring(
 ) -> None:
     r"""List tokens, invitations, grants and recipients that expire soon, in order of expiry.
 
-    Recipients that are cut off or have expired are omitted, with all that belongs to them.
+    Recipients that are cut off or have expired are omitted, together with their tokens, invitations and grants.
 
     \b
     deltaic expiring

@@ -13,9 +13,10 @@ from deltaic_ops.rights.credential_denial import RoleResult, deny_in_roles, role
 
 
 def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
-    r"""Block a recipient at once, including its signed URLs and credentials.
+    r"""Block a recipient and its signed URLs at once.
 
-    The command revokes its tokens. Its links, OAuth clients and federation policies stop working until it is restored.
+    Storage credentials that it already has stop working too. The command revokes its tokens. Its links, OAuth clients
+    and federation policies stop working until it is restored.
 
     \b
     deltaic recipient cut-off alice
@@ -52,7 +53,7 @@ def restore(cli: Operator, name: RecipientName) -> None:
 
 
 def _remaining_access(cli: Operator, keyed: Sequence[str], done: Sequence[RoleResult]) -> list[str]:
-    """Return warnings about URLs and credentials that still work, and until when."""
+    """Return warnings about signed URLs and credentials that still work, and until when."""
     warnings = [f"could not change role {change.role}: {change.failure}" for change in done if change.failure]
     if not done:
         warnings.append(
@@ -72,7 +73,7 @@ def _remaining_access(cli: Operator, keyed: Sequence[str], done: Sequence[RoleRe
 
 
 def _signing_role(connection: Connection) -> str:
-    """Return the role that signs URLs; empty if none is configured and the functions sign with their own."""
+    """Return the IAM role that signs URLs; empty if the functions sign with their own roles."""
     stack = connection.outputs
     return connection.environment.get("SIGNING_ROLE_ARN", "") if stack is None else stack.signing_role_arn
 

@@ -1,4 +1,4 @@
-"""OAuth sign-in for programs of a recipient: OAuth clients, and policies for JWTs of other issuers."""
+"""Commands for OAuth sign-in of a recipient's programs: OAuth clients, and policies for JWTs of other issuers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 ProfileFile = Annotated[Path | None, typer.Option("--profile-file", metavar="FILE", help="Write a profile file.")]
 PolicyId = Annotated[str, typer.Argument(metavar="POLICY_ID", help="Id of the policy.")]
 ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", help="Id of the client.")]
-_CLAIM = "Claim that identifies the recipient; groups must contain the subject."
-_PRIVATE_KEY = "Path of the recipient's private key, for the profile. It replaces a client secret."
+_CLAIM = "Claim that identifies the recipient. The claim groups must contain --subject; others must be equal to it."
+_PRIVATE_KEY = "Path of the private key on the recipient's machine, for the profile, instead of a client secret."
 SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- a placeholder
 
 
@@ -52,7 +52,7 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
 ) -> None:
     r"""Accept JWTs of another issuer (OIDC) for a recipient.
 
-    You share no secret with the recipient. A JWT that matches policies of two recipients is refused.
+    You share no secret with the recipient. A JWT that matches policies of two recipients is rejected.
 
     \b
     deltaic recipient federate alice --issuer https://login.example.org --audience sharing \
@@ -107,7 +107,7 @@ def unfederate(cli: Operator, name: RecipientName, policy_id: PolicyId) -> None:
 
 
 def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[IssuerMetadata | None, list[str]]":
-    """Return what the issuer publishes; a failure is a warning, or an error if a profile needs the result."""
+    """Return the issuer's metadata and warnings; raises a download error only if a profile needs the metadata."""
     from deltaic.identity.key_download import Unreachable, check_issuer, download_metadata
 
     loopback = bool(cli.connection.environment.get("AWS_ENDPOINT_URL"))
@@ -155,9 +155,9 @@ def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")] = "",
     endpoint: Endpoint = None,
 ) -> None:
-    r"""Create an OAuth client for a recipient. It gets short-lived tokens by itself.
+    r"""Create an OAuth client for a recipient. Programs use it to request short-lived tokens.
 
-    With --profile-file, the secret goes into a profile file; without it, the secret is printed once. A stack on AWS
+    With --profile-file, the secret is written to a profile file; without it, it is printed once. A stack on AWS
     needs the parameter ClientCredentials=enabled.
 
     \b

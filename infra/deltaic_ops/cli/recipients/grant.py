@@ -19,7 +19,7 @@ app = Commands()
 
 _FILTER = (
     "Grant only rows that match this condition, in addition to each table's own filter. All tables of the share must "
-    "be partitioned by its columns. @FILE reads it from a file."
+    "be partitioned by its columns. With @FILE, the condition is read from a file."
 )
 
 
@@ -87,10 +87,10 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
     recipient: RecipientName,
     share: ShareName,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
-    no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Grant all rows.")] = False,
+    no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Remove the filter.")] = False,
     ends: Ends = None,
 ) -> None:
-    r"""Change the rows or the end of a grant.
+    r"""Change the row filter or the expiry of a grant.
 
     The change applies from the next request. Signed URLs that the recipient already has work until they expire.
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from deltaic_ops.inspection.table_facts import TableFacts
 
-_READ_LOG = "Read the Delta log with your credentials: version, size, columns, and clients that can read the table."
+_READ_LOG = "Read the Delta log with your credentials, to show version, size, columns and compatible clients."
 
 CLIENTS: list[Column] = fields(CLIENTS="clients", CAN_READ="reads", REMARK="remark")
-"""Columns of the list of clients that can read a table (`rights.clients`)."""
+"""Columns of the list of Delta Sharing clients that can read a table."""
 
 
 def show_share(cli: Operator, name: ShareName, every: Every = False) -> None:
@@ -58,7 +58,7 @@ def show_table(
     every: Every = False,
     usage: Usage = "",
 ) -> None:
-    r"""Show a table, its latest version, its recipients, and clients that can read it.
+    r"""Show a table, its recipients, and the clients that can read it.
 
     The last read needs the usage table (--usage).
 
@@ -144,7 +144,6 @@ def _log_json(latest: "TableFacts") -> dict[str, Any]:
 
 
 def _last_check(follow: Follow) -> str:
-    """Return the result of a follow's last check, as a short text."""
     if follow.looked_at is None:
         return "not checked yet"
     when = f"{follow.looked_at:%Y-%m-%d %H:%M} UTC"

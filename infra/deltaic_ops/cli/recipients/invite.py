@@ -1,4 +1,4 @@
-"""The commands of invitations: links with which a recipient creates its own token, once."""
+"""The commands of invitations: links that a recipient can use once to create its own token."""
 
 from datetime import timedelta
 from email.message import EmailMessage
@@ -29,11 +29,11 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     note: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators, also stored with the token.")] = "",
     mail: Mail = None,
     endpoint: Endpoint = None,
-    cancel: Annotated[str | None, typer.Option(metavar="INVITATION_ID", help="Cancel this link.")] = None,
+    cancel: Annotated[str | None, typer.Option(metavar="INVITATION_ID", help="Cancel this invitation.")] = None,
 ) -> None:
-    r"""Create a link for a recipient, who downloads a profile with it.
+    r"""Create a link for a recipient to download its profile.
 
-    The link works once. You never see the recipient's token.
+    The link works once. It creates the recipient's token, which you never see.
 
     \b
     deltaic recipient invite alice
@@ -48,7 +48,7 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
 
 
 def invites(cli: Operator, name: OptionalRecipient = None) -> None:
-    r"""List invitations, including those that ended in the last 90 days.
+    r"""List invitations. Used, expired and cancelled ones are listed for 90 days.
 
     \b
     deltaic recipient invites alice
@@ -100,7 +100,7 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
 
 
 def _mail(created: IssuedInvitation) -> str:
-    """Return a mail draft (`X-Unsent`) that names no one but the recipient of the data."""
+    """Return a mail draft (`X-Unsent`) without sender and addressee, which names only the recipient of the data."""
     mail, name = EmailMessage(), visible(created.invitation.recipient)
     mail["Subject"] = f"Data shared with {name}"
     mail["X-Unsent"] = "1"

@@ -1,4 +1,4 @@
-"""Options for limits of recipients and grants, and the parsers of their values."""
+"""Command-line options that limit the access of recipients and grants, and parsers for their values."""
 
 import re
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def end(text: str | datetime) -> datetime:
 
 
 def end_text(ends_at: datetime | None) -> str:
-    """Return an end as lists show it."""
+    """Return an expiry time as lists show it: "ends 2027-02-01 00:00", "ended ...", or "" for none."""
     if ends_at is None:
         return ""
     return f"{'ended' if ends_at <= datetime.now(UTC) else 'ends'} {ends_at:%Y-%m-%d %H:%M}"
@@ -44,8 +44,8 @@ def end_text(ends_at: datetime | None) -> str:
 
 _ADDRESS = "Accept requests only from this network. Can be repeated, up to 100 networks."
 _REMOVE_ADDRESS = "Remove a network. Can be repeated. Without networks, all addresses are accepted."
-_REQUESTS = "Limit requests; more are refused with 429. 0 removes the limit."
-_ENDS = "End of access: 2027-02-01 (start of the day in UTC), 2027-02-01T12:00Z, or never."
+_REQUESTS = "Maximum requests per minute; more are rejected with status 429. 0 removes the limit."
+_ENDS = "When access ends: 2027-02-01 (start of the day in UTC), 2027-02-01T12:00Z, or never."
 
 Address = Annotated[list[str] | None, typer.Option("--address", metavar="CIDR", help=_ADDRESS)]
 RemoveAddress = Annotated[list[str] | None, typer.Option("--remove-address", metavar="CIDR", help=_REMOVE_ADDRESS)]
@@ -55,7 +55,7 @@ BytesPerDay = Annotated[
     typer.Option(
         parser=size,
         metavar="SIZE",
-        help="Limit the size of signed files per day (UTC), for example 50GB. 0 removes it.",
+        help="Maximum total size of files that are signed in a day (UTC), for example 50GB. 0 removes the limit.",
     ),
 ]
 Ends = Annotated[datetime | None, typer.Option(parser=end, metavar="DATE", help=_ENDS)]

@@ -25,7 +25,7 @@ from deltaic_ops.cli.value_parsers import RecipientName, properties
 
 app = Commands()
 
-_PROPERTY = "Property for filters and views. Can be repeated; repeat a key to give it a list of values."
+_PROPERTY = "Property that row filters and views use. Can be repeated; a repeated key gets a list of values."
 _REMOVE = "Remove a property. Can be repeated."
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help=_REMOVE)]
@@ -83,7 +83,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 ) -> None:
     r"""Change a recipient; options that you omit keep their values.
 
-    A property replaces its old value, so give all values of a list. Changes apply from the next request.
+    A property replaces its old value, so specify all values of a list. Changes apply from the next request.
 
     \b
     deltaic recipient update alice --property country=fr --remove-property team
@@ -116,7 +116,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 def delete(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Delete a recipient, its tokens and its grants.
 
-    Requests are refused at once, or after up to a minute where a server has cached a token.
+    Servers may accept its tokens for up to one more minute.
 
     \b
     deltaic recipient delete alice

@@ -1,4 +1,4 @@
-"""Hand over secrets: write them to a profile file that was reserved before, or print them once."""
+"""Output new secrets: write them to a profile file that was reserved before, or print them once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ Endpoint = Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT)]
 
 @contextmanager
 def place_of(path: Path | None, *, force: bool | None = None) -> Iterator[ProfileFile | None]:
-    """Reserve the file of a profile; `force` is None for commands that have no option --force."""
+    """Reserve a profile file before its secret is created; `force` is None for commands without the option --force."""
     if path is None:
         yield None
         return
@@ -40,7 +40,7 @@ def hand_over(  # noqa: PLR0913 -- the created entry, its secret, and messages
     path: Path | None,
     server: str = "",
 ) -> None:
-    """Print the created entry, and its secret unless a profile holds it.
+    """Print the created token or client, and its secret unless a profile file contains it.
 
     Raises Unavailable, with a message that ends with `unusable`, if the secret could not be printed.
     """

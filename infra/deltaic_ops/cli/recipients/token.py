@@ -26,12 +26,11 @@ _ENDS_WITHIN = "List only valid tokens that expire within this time, for example
 _OVERLAP = "Time that old tokens still work, for example 24h; 0 revokes them at once. [default: 1d]"
 _EXPIRES = "Token lifetime, for example 90d, 12h or 30m. [default: 90d]"
 Expires = Annotated[timedelta, duration_option("--expires", _EXPIRES)]
-ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write a profile file.")]
+ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write this profile file.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing profile file.")]
 Comment = Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")]
-Link = Annotated[
-    bool, typer.Option("--link", help="Print a link, with which the recipient can create the token within 72 hours.")
-]
+_LINK = "Do not create a token. Print a link that the recipient can use within 72 hours to create it."
+Link = Annotated[bool, typer.Option("--link", help=_LINK)]
 
 
 @app.command()
@@ -47,7 +46,8 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
 ) -> None:
     r"""Create a token for a recipient.
 
-    With --profile, the token goes into a profile file for the recipient. Without it, the token is printed once.
+    With --profile, the token is written to a profile file for the recipient. Without --profile and --link, it is
+    printed once.
 
     \b
     deltaic token create alice --profile alice.share
@@ -95,7 +95,7 @@ def list_(
     recipient: OptionalRecipient = None,
     ends_within: Annotated[timedelta | None, duration_option("--ends-within", _ENDS_WITHIN)] = None,
 ) -> None:
-    r"""List tokens, including those that ended in the last 90 days.
+    r"""List tokens. Expired and revoked ones are listed for 90 days.
 
     \b
     deltaic token list alice

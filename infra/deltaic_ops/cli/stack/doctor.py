@@ -18,11 +18,11 @@ def doctor(
 ) -> None:
     r"""Check a stack and its catalog, and suggest fixes.
 
-    The command checks the clock, the stack, its DynamoDB tables, the key of page tokens, roles, quotas, deployed code
-    and buckets. With your credentials, it reads the log of each shared table and compares filters with columns. It
-    also looks for the folders of volumes, skills, models and Iceberg tables. Through the endpoint, it reads one table
-    of each share with a temporary token. It changes nothing else, and reports checks that your credentials do not
-    allow. The exit code is 1 if a check failed.
+    The command checks the clock, the stack, its DynamoDB tables, the page-token key, roles, quotas, deployed code and
+    buckets. With your credentials, it reads the log of each shared table, checks that filters match the table's
+    columns, and looks for the folders of volumes, skills, models and Iceberg tables. Through the endpoint, it reads
+    one table of each share with a temporary token. Apart from the temporary token, it changes nothing. Checks that
+    your credentials do not allow are reported as such. The exit code is 1 if a check failed.
 
     \b
     deltaic --stack deltaic-prod doctor
@@ -34,7 +34,7 @@ def doctor(
 
 
 def check_context(cli: Operator, endpoint: str) -> CheckContext:
-    """Return the clients and settings of the command's connection that checks use."""
+    """Return the AWS clients and settings that the checks use, from the command's connection."""
     connection = cli.connection
     return CheckContext(
         client=connection.client,

@@ -25,8 +25,9 @@ def lint(
 ) -> None:
     r"""Check a Delta table for problems that recipients would hit.
 
-    The command reads the table's log: formats, statistics, sizes, history, clients. Warnings are problems of some
-    clients, or slow reads. The exit code is 1 if the table cannot be shared.
+    The command reads the table's log and checks formats, statistics, file sizes, history and client compatibility.
+    Warnings mean that some clients cannot read the table, or that reads are slow. The exit code is 1 if the table
+    cannot be shared.
 
     \b
     deltaic lint s3://lake/sales/orders

@@ -8,10 +8,11 @@ from deltaic_ops.deploy.deployed_stack import delete_stack, deletion_commands, r
 
 
 def remove(cli: Operator, yes: Yes = False) -> None:
-    r"""Remove a stack, but keep its catalog, tokens and key.
+    r"""Remove a stack, but keep its catalog, tokens and page-token key.
 
-    Recipients lose access at once. The command prints what stays, and commands that delete it; run these before you
-    deploy a stack of the same stage, whose tables have the same names. `deltaic export` saves the catalog as files.
+    Recipients lose access at once. The command lists what it keeps and prints commands that delete it. Run those
+    before you deploy another stack of the same stage, because its tables would have the same names. `deltaic export`
+    saves the catalog as files.
 
     \b
     deltaic remove

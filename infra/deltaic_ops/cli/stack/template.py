@@ -11,7 +11,7 @@ from deltaic_ops.cli.operator import operator
 
 _PARTS = ("template.yaml", "functions", "samconfig.toml")
 _ANSWERS = "samconfig.toml"
-"""Where `sam deploy --guided` stores the provider's answers: an existing file is not replaced."""
+"""File in which `sam deploy --guided` stores the entered settings: an existing file is not replaced."""
 
 
 def template(

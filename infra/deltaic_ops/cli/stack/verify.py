@@ -60,7 +60,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
 
 @contextmanager
 def _caller(cli: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
-    """Yield the endpoint and a token for it; a temporary token is deleted afterwards."""
+    """Yield the sharing endpoint and a recipient's token for it; a temporary token is deleted afterwards."""
     if profile is not None:
         profile_endpoint, bearer = read_profile(profile)
         yield (endpoint or profile_endpoint).rstrip("/"), bearer
