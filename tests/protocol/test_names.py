@@ -48,14 +48,14 @@ def test_invalid_names_are_refused_with_the_reason(check: Callable[[str], str], 
 def test_only_shares_can_have_a_period() -> None:
     assert names.check_name("share", "acme.share") == "acme.share"
     for kind in ("schema", "table"):
-        with pytest.raises(InvalidParameter, match="holds a period"):
+        with pytest.raises(InvalidParameter, match="contains a period"):
             names.check_name(kind, "a.b")
 
 
 @pytest.mark.parametrize("name", ["a#b", "..", "."])
 def test_a_name_that_clients_cannot_write_is_refused(name: str) -> None:
     for kind in ("share", "schema", "table"):
-        with pytest.raises(InvalidParameter, match=r"no client can write|holds a period"):
+        with pytest.raises(InvalidParameter, match=r"no client can write|contains a period"):
             names.check_name(kind, name)
     with pytest.raises(InvalidParameter, match="no client can write the volume name"):
         names.check_name("volume", "a#b")
@@ -116,5 +116,5 @@ def test_a_table_name_is_split_in_three_parts(text: str, parts: tuple[str, str, 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b", ".", "..", ".b.c", "a..c", "a.b."])
 def test_a_table_name_with_fewer_parts_is_refused(text: str) -> None:
-    with pytest.raises(InvalidParameter, match=r"is not a table: write SHARE\.SCHEMA\.TABLE"):
+    with pytest.raises(InvalidParameter, match=r"is not a table name: use the form SHARE\.SCHEMA\.TABLE"):
         names.split_table_name(text)

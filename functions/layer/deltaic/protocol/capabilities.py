@@ -1,4 +1,4 @@
-"""Capabilities header: what a client supports, and what the response uses.
+"""Parse the capabilities header, in which a client lists what it supports, and write that of the response.
 
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
@@ -18,18 +18,18 @@ FileIdHash: TypeAlias = Literal["parquet", "delta"]
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """Capabilities of one request; the defaults apply without the header."""
+    """Capabilities of the client that sent a request; the defaults apply without the header."""
 
     response_formats: tuple[ResponseFormat, ...] = ("parquet",)
-    """In the client's order, never empty. PROTOCOL.md: without the header the response must be in parquet format."""
+    """In the client's order, never empty. PROTOCOL.md: without the header, the response must be in parquet format."""
     reader_features: frozenset[str] = frozenset()
-    """In lower case; used for the delta format only."""
+    """Supported reader features in lower case; used for the delta format only."""
     include_end_stream_action: bool = False
     async_query: bool = False
 
     @classmethod
     def parse(cls, header: str | None) -> Self:
-        """Parse the header.
+        """Parse the `delta-sharing-capabilities` header of a request.
 
         Spaces are ignored (the reference drops such entries), and so are unknown keys and unknown formats next to a
         supported one. The last value of a repeated key counts. Raises InvalidParameter if there are formats, but no
@@ -49,7 +49,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, async_query: bool = False) -> str:
-    """Return the header of a response, which can promise an `endStreamAction`."""
+    """Return the capabilities header of a response; it says whether an `endStreamAction` follows."""
     # Python clients search this header for "delta", so no other part may contain it.
     text = f"responseformat={response_format}"
     if end_stream_action:
@@ -60,7 +60,7 @@ def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, a
 
 
 def file_id_hash(header: str | None) -> FileIdHash | None:
-    """Return the requested file id scheme, which the response repeats; None without the header.
+    """Parse the `fileidhash` header, which the response repeats; None without the header.
 
     Raises InvalidParameter for any other value, even an empty one.
     """

@@ -4,8 +4,8 @@ The checks run in this order, because each needs the result of earlier steps:
 
      1. `ChangesRequest.parse`            maxFiles
      2. lookup of the table               404
-     3. `TableGate.require_changes`       history sharing
-     4. `capabilities.file_id_hash`       the header
+     3. `TableGate.require_changes`       whether history is shared
+     4. `capabilities.file_id_hash`       the `fileidhash` header
      5. `span`                            one start, at most one end, numbers, timestamps
      6. `continuations.open_page_token`
      7. `check_range`                     the resolved versions against the latest and the start version
@@ -24,14 +24,14 @@ from deltaic.protocol.query_request import check_max_files, check_start
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Start and end of a change feed; no end means the latest version."""
+    """Requested start and end of a change feed; without an end it continues to the latest version."""
 
     start: int | Instant
     end: int | Instant | None
 
 
 class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Read Change Data Feed; the range is text until `span` parses it."""
+    """Request "Read Change Data Feed"; the range consists of strings until `span` parses them."""
 
     starting_version: str | None
     starting_timestamp: str | None
@@ -68,12 +68,12 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal on all pages."""
+        """Return the parameters that must be equal in the requests for all pages."""
         parameters = msgspec.to_builtins(self)
         return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 
     def span(self) -> Span:
-        """Return start and end as versions or instants (step 5); raises `InvalidParameter`."""
+        """Parse the start and end of the range as versions or instants (step 5); raises `InvalidParameter`."""
         for side, version, timestamp in (
             ("starting", self.starting_version, self.starting_timestamp),
             ("ending", self.ending_version, self.ending_timestamp),

@@ -23,11 +23,11 @@ PAGE_TTL: Final = timedelta(days=3)
 REFRESH_TTL: Final = timedelta(hours=1)
 
 ResumePoint: TypeAlias = tuple[int | str, ...]
-"""Start of the next page, in the form that the caller uses."""
+"""Start of the next page as a tuple of JSON values, whose meaning the caller defines."""
 
 
 class ListingBinding(msgspec.Struct, frozen=True):
-    """Listing of a list token; share and schema in any spelling, or empty."""
+    """Listing to which a list token is bound; names of share and schema are case-insensitive, or empty."""
 
     recipient: str
     call: str
@@ -37,7 +37,7 @@ class ListingBinding(msgspec.Struct, frozen=True):
 
 
 class PageBinding(msgspec.Struct, frozen=True):
-    """Request of a page token, which must be equal on every page."""
+    """Request to which a page token is bound, which must be the same for every page."""
 
     recipient: str
     table_id: str
@@ -46,15 +46,15 @@ class PageBinding(msgspec.Struct, frozen=True):
     parameters: str
     """`sealed_tokens.checksum` of the request's `fingerprint`."""
     response_formats: tuple[ResponseFormat, ...]
-    """Requested formats; for a pinned version, the same formats lead to the same choice."""
+    """Formats that the client supports; for the same version they lead to the same response format."""
     file_id_hash: FileIdHash | None
-    """Header as sent: another scheme on a later page would give a file two ids."""
+    """The `fileidhash` header: another value for a later page would give a file two ids."""
     rights: str = ""
-    """Name of the recipient's rights to the table; empty for all of it."""
+    """Identifies what the recipient may see of the table; empty for the whole table."""
 
 
 class PageClaims(msgspec.Struct, frozen=True):
-    """Pinned versions of a page token or submitted query, and the start of the page."""
+    """Contents of a page token or submitted query: versions that stay the same, and the start of the page."""
 
     version: int
     """Version of the snapshot, or first version of the range."""
@@ -63,15 +63,15 @@ class PageClaims(msgspec.Struct, frozen=True):
     latest_version: int
     """Latest version of the table at the time of the first page."""
     response_format: ResponseFormat
-    """Format of the first page; later pages may lack the facts that determined it."""
+    """Format of the first page; a later page might lead to another choice."""
     log_id: str
-    """Key of the log and of the newest commit that is read, which must not change between pages."""
+    """Key of the Delta log and of the newest commit that is read, which must not change between pages."""
     position: ResumePoint
-    """Empty at the beginning; a submitted query is pinned there."""
+    """Empty for the first page, and for a submitted query."""
 
 
 class RefreshClaims(msgspec.Struct, frozen=True):
-    """Snapshot that a refresh token requests again."""
+    """Contents of a refresh token: the snapshot for whose files the client wants new URLs."""
 
     recipient: str
     table_id: str
@@ -96,12 +96,12 @@ _Claims = TypeVar("_Claims", _ListClaims, _SealedPage, RefreshClaims)
 def seal_list_token(
     signer: TokenSigner, listing: ListingBinding, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
 ) -> str:
-    """Return the token for the items after the key `after`; None restarts (`maxResults=0`)."""
+    """Return the token for the items after the key `after`; None means from the first item (`maxResults=0`)."""
     return _seal(signer, "list", _ListClaims(_normalize(listing), after), now, ttl)
 
 
 def open_list_token(signer: TokenSigner, token: str, listing: ListingBinding, *, now: float) -> str | None:
-    """Return the key after which the page starts; raises `InvalidParameter` for an invalid token."""
+    """Return the key after which the page of the listing starts; raises `InvalidParameter` for an invalid token."""
     contents = signer.open("list", token)
     claims = _decode_claims(contents, _ListClaims)
     if contents is None or claims is None or contents.expired(now) or claims.listing != _normalize(listing):
@@ -117,7 +117,7 @@ def seal_page_token(
 
 
 def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> PageClaims:
-    """Return the start of the page; raises `InvalidParameter`, with checks in the reference's order."""
+    """Return the contents of a page token; raises `InvalidParameter`, with checks in the reference's order."""
     contents = signer.open("page", token)
     claims = _decode_claims(contents, _SealedPage)
     if contents is None or claims is None or claims.binding.recipient != binding.recipient:
@@ -143,7 +143,7 @@ def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float
 def open_refresh_token(  # noqa: PLR0913 -- what it is bound to
     signer: TokenSigner, token: str, recipient: str, table_id: str, *, rights: str = "", now: float
 ) -> RefreshClaims:
-    """Return the snapshot to answer with; raises `InvalidParameter`, with checks in the reference's order."""
+    """Return the snapshot to return again; raises `InvalidParameter`, with checks in the reference's order."""
     contents = signer.open("refresh", token)
     claims = _decode_claims(contents, RefreshClaims)
     if contents is None or claims is None or claims.recipient != recipient:
@@ -165,7 +165,7 @@ def check_rights(pinned: str, current: str) -> None:
 
 
 def check_log(pinned: str, current: str) -> None:
-    """Raise `InvalidParameter` if the log's id changed; `current` can be its beginning."""
+    """Raise `InvalidParameter` if the log's id changed; `current` can be only the beginning of the id."""
     if not pinned.startswith(current):
         raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 
@@ -181,7 +181,7 @@ def _seal(
 
 
 def _decode_claims(contents: TokenContents | None, kind: type[_Claims]) -> _Claims | None:
-    """Return a token's claims; None if invalid, for example of an earlier release."""
+    """Decode a token's claims; None if they are invalid, for example from an earlier release of the server."""
     if contents is None:
         return None
     try:

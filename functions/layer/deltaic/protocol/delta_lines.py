@@ -35,7 +35,7 @@ _TABLE_FEATURES_WRITER: Final = 7
 
 
 def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
-    """Return the wrapped protocol action with consistent feature lists.
+    """Return the `deltaProtocol` object for a protocol action, with consistent feature lists.
 
     Delta's protocol, "Table Features": reader version 3 requires both lists, writer version 7 requires
     `writerFeatures`, and each reader feature must also be a writer feature. Libraries reject any other protocol.
@@ -53,7 +53,7 @@ def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
 
 
 def metadata(table: WireMetadata) -> dict[str, Any]:
-    """Return the wrapped metaData action of the log, with only the properties in `READER_PROPERTIES`."""
+    """Return the `deltaMetadata` object for a metaData action, with only the properties in `READER_PROPERTIES`."""
     logged = table.raw
     fields = present(
         id=logged.get("id", table.id),
@@ -69,7 +69,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
 
 
 def file(action: FileAction) -> dict[str, Any]:
-    """Return the wrapped add, remove or cdc action.
+    """Return the object of a `file` line, whose `deltaSingleAction` is an add, remove or cdc action.
 
     Spark requires an id for a deletion vector in a file. Tags are private to the provider and omitted.
     """

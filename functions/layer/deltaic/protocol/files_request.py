@@ -1,4 +1,4 @@
-"""Requests for a folder's files: a page of its listing, and URLs of files.
+"""Parse requests for the files of a shared folder: a page of its listing, and URLs of files.
 
 These requests are an extension of this server for recipients who cannot use credentials; OpenSharing defines only
 credentials.
@@ -15,19 +15,19 @@ from deltaic.protocol.parameters import INT32_MAX, number
 from deltaic.protocol.request_body import Body
 
 MAX_FILES: Final = 1000
-"""Limit for a page and for URLs in a response; S3 lists as many at a time."""
+"""Maximum number of files in a page and of URLs in a response; one S3 listing returns as many."""
 MAX_KEY_BYTES: Final = 1024
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _DOTS: Final = frozenset({"", ".", ".."})
 
 
 class FilesRequest(msgspec.Struct, frozen=True):
-    """A page of a folder's listing."""
+    """A request for a page of a folder's listing."""
 
     prefix: str
-    """Prefix of the names."""
+    """Prefix of the names of files to list."""
     delimiter: str
-    """A slash to list one level; else empty."""
+    """A slash to list only one folder level; else empty."""
     max_results: int
     page_token: str | None
 
@@ -54,7 +54,7 @@ class UrlsRequest(msgspec.Struct, frozen=True):
     """A request for URLs of some files in a folder."""
 
     names: tuple[str, ...]
-    """Distinct names in the requested order."""
+    """Distinct file names in the requested order."""
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
@@ -72,7 +72,7 @@ class UrlsRequest(msgspec.Struct, frozen=True):
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a valid file name that stays inside the folder.
+    """Return whether a string is a valid file name that stays inside the folder.
 
     Clients cannot request other objects: HTTP clients resolve the dots in a URL (`a//b`, `a/../b`), and object readers
     reject control characters.

@@ -1,4 +1,4 @@
-"""Check requests against a table's entry in the catalog: shared history and first shared version."""
+"""Check that a table's catalog entry permits a request: whether history is shared, and from which version."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from deltaic.errors import InvalidParameter
 
 
 class TableGate(msgspec.Struct, frozen=True):
-    """Access to the history of one table."""
+    """Checks of requests for the history of one table."""
 
     full_name: str
     """`share.schema.table`, spelled as in the request."""

@@ -1,6 +1,6 @@
 """JSON responses and errors of the Iceberg REST catalog (`rest-catalog-open-api.yaml`).
 
-Clients choose their exceptions by HTTP status and `type`, so both are the same as in common catalogs.
+Clients choose their exceptions by HTTP status and `type`, so both are as in widely used catalogs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,23 +35,23 @@ _TYPES: Final = {
 
 
 def config(share: str) -> bytes:
-    """Return the configuration of a warehouse, which is a share."""
+    """Return the response to getConfig for a warehouse, which is a share."""
     prefix = f"shares/{quote(share, safe='')}"  # clients insert it into paths unchanged
     return encode({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": list(ENDPOINTS)})
 
 
 def namespaces(schemas: Iterable[str]) -> bytes:
-    """Return the listing of namespaces, each of one level."""
+    """Return the response to listNamespaces; each schema is a namespace of one level."""
     return encode({"namespaces": [[name] for name in schemas]})
 
 
 def namespace(schema: str) -> bytes:
-    """Return one namespace."""
+    """Return the response to loadNamespaceMetadata."""
     return encode({"namespace": [schema], "properties": {}})
 
 
 def tables(schema: str, names: Iterable[str]) -> bytes:
-    """Return the listing of a namespace's tables."""
+    """Return the response to listTables."""
     return encode({"identifiers": [{"namespace": [schema], "name": name} for name in names]})
 
 
@@ -65,7 +65,7 @@ def loaded_table(
 
 
 def credential(prefix: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return credentials for everything below a prefix."""
+    """Return credentials for all objects with a prefix, as an item of `storage-credentials`."""
     return {"prefix": prefix, "config": dict(settings)}
 
 
@@ -75,18 +75,18 @@ def credentials(item: Mapping[str, Any]) -> bytes:
 
 
 def signed_request(uri: str, headers: Mapping[str, str]) -> bytes:
-    """Return the response to remote signing: the request's URI and the headers to add."""
+    """Return the response to remote signing: the URI of the signed request and the headers to send with it."""
     return encode({"uri": uri, "headers": {name: [value] for name, value in headers.items()}})
 
 
 def status(failure: DeltaicError) -> int:
-    """Return the HTTP status of a failure: 406 for a permanently unreadable table."""
+    """Return the HTTP status for an error: 406 for a permanently unreadable table."""
     unreadable = isinstance(failure, UnsupportedOperation | TableUnreadable)
     return HTTPStatus.NOT_ACCEPTABLE if unreadable else failure.status
 
 
 def error(failure: DeltaicError, missing_type: str) -> bytes:
-    """Return the error object; `missing_type` is its type for a missing resource."""
+    """Return the error response; `missing_type` is its `type` for a missing resource."""
     code = status(failure)
     kind = missing_type if code == HTTPStatus.NOT_FOUND else _TYPES.get(HTTPStatus(code), "InternalServerError")
     return encode({"error": {"message": failure.message, "type": kind, "code": code}})

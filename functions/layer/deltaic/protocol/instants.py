@@ -1,4 +1,4 @@
-"""Parse timestamps of the protocol.
+"""Parse timestamps in requests of the Delta Sharing protocol.
 
 PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. Like the reference, this module accepts
 any offset and requires one, because the server's local time zone is meaningless for clients.
@@ -28,7 +28,7 @@ class Instant(msgspec.Struct, frozen=True, order=True):
     """A point in time with nanosecond precision; commit times of the log have milliseconds."""
 
     nanoseconds: int
-    """Since 1970-01-01T00:00:00Z."""
+    """Nanoseconds since 1970-01-01T00:00:00Z."""
 
     @property
     def floor_ms(self) -> int:
@@ -57,7 +57,7 @@ def parse_instant(text: str, parameter: str) -> Instant:
 
 
 def _to_nanoseconds(match: re.Match[str]) -> int | None:
-    """Return the time of a well-formed text; None for a field out of range."""
+    """Return the time of a string that has the right form; None if a field is out of range."""
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     offset = int(match["offset_hour"] or 0) * 60 + int(match["offset_minute"] or 0)
     if hour > 23 or minute > 59 or second > 59 or int(match["offset_minute"] or 0) > 59 or offset > _MAX_OFFSET_MINUTES:  # noqa: PLR2004 -- the fields of a clock

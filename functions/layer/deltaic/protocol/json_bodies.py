@@ -1,4 +1,4 @@
-"""JSON responses other than NDJSON: listings, one share, credentials, errors.
+"""Write JSON responses that are not NDJSON: listings, one share, credentials, errors.
 
 Each body is a single line without a line feed, because the Python client parses only the first line of a listing.
 """
@@ -14,7 +14,7 @@ NDJSON_TYPE = "application/x-ndjson; charset=utf-8"
 
 
 def listing(items: Sequence[bytes], next_page_token: str | None) -> bytes:
-    """Return a page of encoded items; without a token it is the last page."""
+    """Return a page of encoded items as a JSON response; without a token it is the last page."""
     token = b"" if next_page_token is None else b',"nextPageToken":' + json.dumps(next_page_token).encode()
     return b'{"items":[' + b",".join(items) + b"]" + token + b"}"
 
@@ -28,7 +28,7 @@ def aws_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they a
     region: str,
     endpoint: str = "",
 ) -> dict[str, Any]:
-    """Return temporary AWS credentials, and the region and endpoint, which extend the protocol.
+    """Return the JSON object of temporary AWS credentials, with region and endpoint, which extend the protocol.
 
     `endpoint` is empty for AWS itself; `expires_at_ms` is since the epoch.
     """
@@ -38,7 +38,7 @@ def aws_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they a
 
 
 def error(failure: DeltaicError) -> bytes:
-    """Return the error body."""
+    """Return the JSON response for an error."""
     return encode({"errorCode": failure.code, "message": failure.message})
 
 

@@ -1,4 +1,4 @@
-"""Lines of an NDJSON response; the faster renderer must return the same bytes.
+"""Write the lines of an NDJSON response; the renderer of many files must produce the same bytes.
 
 A response is a sequence of ASCII lines, each a JSON object with one key, ended by a line feed. It is ASCII because the
 Python client also splits at U+2028 and similar characters, which JSON does not escape. Missing values are omitted,
@@ -22,11 +22,11 @@ class EndStreamAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     refresh_token: str | None = None
     next_page_token: str | None = None
     min_url_expiration_timestamp: int | None = None
-    """Milliseconds at which the first URL of the response expires; None without URLs."""
+    """Time at which the first URL of the response expires, in ms since the epoch; None without URLs."""
     error_message: str | None = None
-    """Cause of an incomplete response, at which the client must fail."""
+    """Cause of an incomplete response, for which the client must raise an error."""
     http_status_error_code: int | None = None
-    """HTTP status of that failure; Spark retries 429 and 5xx."""
+    """HTTP status for that error; Spark retries 429 and 5xx."""
 
 
 def line(value: Mapping[str, Any]) -> bytes:
@@ -37,21 +37,21 @@ def line(value: Mapping[str, Any]) -> bytes:
 def protocol(
     response_format: ResponseFormat, delta_protocol: Mapping[str, Any] | None = None, *, version: int | None = None
 ) -> bytes:
-    """Return the protocol line; in delta format that of the log, with `version` if requested."""
+    """Return the protocol line; in delta format it contains the log's protocol, and `version` unless None."""
     if response_format == "delta":
         return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
     return line({"protocol": parquet_lines.PROTOCOL})
 
 
 def metadata(response_format: ResponseFormat, table: WireMetadata) -> bytes:
-    """Return the metaData line."""
+    """Return the metaData line in the response format."""
     if response_format == "delta":
         return line({"metaData": delta_lines.metadata(table)})
     return line({"metaData": parquet_lines.metadata(table)})
 
 
 def file(response_format: ResponseFormat, action: FileAction) -> bytes:
-    """Return a file's line: `file`, or in parquet format its kind of action."""
+    """Return the line of a file: its key is `file`, or in parquet format the type of the action."""
     if response_format == "delta":
         return line({"file": delta_lines.file(action)})
     return line({action.kind: parquet_lines.file(action)})

@@ -1,4 +1,4 @@
-"""Check names and attributes of shares and their contents.
+"""Check names and attributes of shares, and of the schemas, tables and other assets in them.
 
 PROTOCOL.md, naming rules: at most 255 characters; no space, forward slash, ASCII control character (00-1F hex) or
 DELETE (7F hex); in schemas and tables also no period, because clients write `share.schema.table`. OpenSharing has the
@@ -34,8 +34,8 @@ def check_name(kind: str, name: str) -> str:
     """
     if kind == "skill" and not (len(name) <= MAX_SKILL_NAME and _SKILL.fullmatch(name)):
         raise InvalidParameter(
-            f"the skill name {_quote(name)} is not allowed: lower-case letters, digits and single hyphens between "
-            f"them, at most {MAX_SKILL_NAME}."
+            f"the skill name {_quote(name)} is not allowed: use lower-case letters, digits and single hyphens "
+            f"between them, at most {MAX_SKILL_NAME} characters."
         )
     if not name:
         raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
@@ -43,13 +43,13 @@ def check_name(kind: str, name: str) -> str:
     match = _FORBIDDEN.search(name)
     if match:
         raise InvalidParameter(
-            f"the {kind} name {_quote(name)} holds {_describe_character(match[0])} at position {match.start()}; "
+            f"the {kind} name {_quote(name)} contains {_describe_character(match[0])} at position {match.start()}; "
             "spaces, '/', control characters and DELETE are not allowed."
         )
     if kind != "recipient" and _UNWRITABLE.search(name):
         raise InvalidParameter(f"no client can write the {kind} name {_quote(name)}: use no '#', and not only periods.")
     if "." in name and kind not in {"share", "recipient"}:
-        raise InvalidParameter(f"the {kind} name {_quote(name)} holds a period, which is not allowed there.")
+        raise InvalidParameter(f"the {kind} name {_quote(name)} contains a period: use another character.")
     return name
 
 
@@ -61,7 +61,7 @@ def split_table_name(text: str) -> tuple[str, str, str]:
     parent, _, table = text.rpartition(".")
     share, _, schema = parent.rpartition(".")
     if not share or not schema or not table:
-        raise InvalidParameter(f"'{text}' is not a table: write SHARE.SCHEMA.TABLE")
+        raise InvalidParameter(f"'{text}' is not a table name: use the form SHARE.SCHEMA.TABLE")
     return share, schema, table
 
 
@@ -76,7 +76,7 @@ def check_comment(text: str) -> str:
 
 
 def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of at most 50 valid pairs; raises `InvalidParameter`."""
+    """Return a copy of a share's `properties` if they are at most 50 valid pairs, else raise `InvalidParameter`."""
     if len(properties) > MAX_PROPERTIES:
         raise InvalidParameter(f"properties has {len(properties)} pairs; at most {MAX_PROPERTIES} are allowed.")
     for name, value in properties.items():
@@ -88,7 +88,7 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def key(name: str) -> str:
-    """Return the key of a name: names are case-insensitive, but keep their spelling."""
+    """Return a name in the form for comparison and lookup, because names are case-insensitive."""
     return name.lower()
 
 
@@ -96,7 +96,7 @@ def _check_text(label: str, text: str, limit: int) -> str:
     if len(text) > limit:
         raise InvalidParameter(f"{label} has {len(text)} characters; at most {limit} are allowed.")
     if _SURROGATE.search(text):  # half a UTF-16 pair, which UTF-8 cannot encode
-        raise InvalidParameter(f"{label} holds an unpaired surrogate, which is not text.")
+        raise InvalidParameter(f"{label} contains an unpaired surrogate: use valid Unicode.")
     return text
 
 

@@ -17,14 +17,14 @@ from deltaic.table_features import TABLE_FEATURES, Concerns
 HARMLESS: Final = frozenset(
     feature.name.lower() for feature in TABLE_FEATURES if feature.concerns in {Concerns.LOG, Concerns.WRITERS}
 )
-"""Features in canonical spelling that never lead to a rejection."""
+"""Canonical names of features for which no client is rejected."""
 
 SELF_CHECKED: Final = frozenset(
     feature.name.lower()
     for feature in TABLE_FEATURES
     if feature.concerns is Concerns.DATA and not feature.announced and not feature.final_name
 )
-"""Features that a delta-format client need not announce; it must announce all others."""
+"""Canonical names of features that a client need not list for the delta format; it must list all others."""
 
 _DISPLAY: Final = {feature.name.lower(): feature.name for feature in TABLE_FEATURES}
 # The reference's clients look for this text in an error.
@@ -32,7 +32,7 @@ _REFUSED: Final = "Unsupported Delta Table Properties"
 
 
 def canonical(feature: str) -> str:
-    """Return the same spelling for a feature and its preview, for example `typewidening`."""
+    """Return the canonical name of a feature, which is also that of its preview, for example `typewidening`."""
     return feature.strip().lower().removesuffix("-preview").removesuffix("-dev")
 
 
@@ -45,9 +45,9 @@ def choose_format(
 ) -> ResponseFormat:
     """Return the response format.
 
-    `misread_as_parquet` are the table's live features that a client of the parquet format would misread, such as
+    `misread_as_parquet` are features that the table uses and that a client of the parquet format would misread, such as
     deletion vectors. `needed_for_delta` are its live reader features: with any of them, a client that supports both
-    formats gets delta, unless it does not announce them. `user_agent` only affects the remedy in the message. Raises
+    formats gets delta, unless it does not list them. `user_agent` only affects the remedy in the message. Raises
     UnsupportedOperation, with features and remedy, if the client cannot read the table in any format.
     """
     misread, needed = _relevant(misread_as_parquet), _relevant(needed_for_delta)
@@ -64,7 +64,7 @@ def choose_format(
         if lacks_delta_format(user_agent):
             raise UnsupportedOperation(f"{refused} Upgrade to delta-sharing 1.1 (change feeds: 1.3).")
         raise UnsupportedOperation(
-            f"{refused} Ask for the delta format with the header delta-sharing-capabilities: responseformat=delta;"
+            f"{refused} Request the delta format with the header delta-sharing-capabilities: responseformat=delta;"
             f"readerfeatures={','.join(sorted({*needed, *misread}))} (Spark: option responseFormat=delta; Python: "
             "use_delta_format=True for changes), with a client that supports it."
         )
@@ -76,7 +76,7 @@ def choose_format(
 
 
 def _relevant(features: Iterable[str]) -> list[str]:
-    """Return canonical names without the harmless ones, sorted, so that messages do not vary."""
+    """Return the canonical names without HARMLESS ones, sorted, so that messages do not vary."""
     return sorted({canonical(feature) for feature in features} - HARMLESS)
 
 

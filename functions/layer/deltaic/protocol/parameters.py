@@ -1,4 +1,4 @@
-"""Parse query strings, numbers and flags; the last value of a repeated parameter counts."""
+"""Parse query strings, and numbers and booleans in them; the last value of a repeated parameter counts."""
 
 import re
 from typing import Final
@@ -38,7 +38,7 @@ def integer(text: str, limit: int) -> int | None:
 
 
 def number(text: str | None, limit: int) -> int | None:
-    """Return the number of a parameter; None if absent. Raises `InvalidParameter` for other text."""
+    """Parse a parameter as a number; None if absent. Raises `InvalidParameter` if it is not one."""
     if text is None:
         return None
     value = integer(text, limit)
@@ -48,10 +48,10 @@ def number(text: str | None, limit: int) -> int | None:
 
 
 def flag(text: str | None) -> bool:
-    """Return whether a boolean parameter is `true` in any case (Python clients send `True`)."""
+    """Return whether a boolean parameter is `true`, ignoring case because Python clients send `True`."""
     return text is not None and text.strip().lower() == "true"
 
 
 def shorten(text: str) -> str:
-    """Return at most 100 characters of a client's text, for error messages."""
+    """Truncate a client's string to 100 characters, for error messages."""
     return text if len(text) <= _MAX_REPEATED else text[:_MAX_REPEATED] + "..."

@@ -1,4 +1,4 @@
-"""Lines of a response in parquet format (PROTOCOL.md, "API Response Format in Parquet")."""
+"""Write lines of a response in parquet format (PROTOCOL.md, "API Response Format in Parquet")."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ _CHANGE_DATA_FEED: Final = "delta.enablechangedatafeed"
 
 
 def metadata(table: WireMetadata) -> dict[str, Any]:
-    """Return the Metadata object; this format defines only the table property `enableChangeDataFeed`."""
+    """Return the Metadata object; of the table properties, parquet format defines only `enableChangeDataFeed`."""
     return {
         "id": table.id,
         **present(name=table.name, description=table.description),
@@ -25,7 +25,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
 
 
 def placement(table: WireMetadata) -> dict[str, Any]:
-    """Return the metadata fields of both formats: version, totals and locations."""
+    """Return the metadata fields that both formats have: version, totals and locations."""
     return present(
         version=table.version,
         size=table.size,
@@ -37,10 +37,10 @@ def placement(table: WireMetadata) -> dict[str, Any]:
 
 
 def deletion_vector_error() -> UnsupportedOperation:
-    """Return the error for a deletion vector, which the client would ignore."""
+    """Return the error for a file with a deletion vector, which a parquet-format client would ignore."""
     return UnsupportedOperation(
         "Unsupported Delta Table Properties: a file of this table has a deletion vector, which the parquet response "
-        "format cannot express. Ask for the delta format, or ask the provider to purge the deletion vectors."
+        "format cannot express. Request the delta format, or ask the provider to purge the deletion vectors."
     )
 
 
@@ -63,7 +63,7 @@ def file(action: FileAction) -> dict[str, Any]:
 
 
 def _shares_changes(table: WireMetadata) -> bool:
-    """Return whether the change feed is enabled and shared."""
+    """Return whether the change data feed is enabled for the table, and its history is shared."""
     if not table.history_shared:
         return False
     return any(

@@ -3,9 +3,9 @@
 The checks run in this order, because each needs the result of earlier steps:
 
      1. `QueryRequest.parse`         JSON; one of version, timestamp, startingVersion; signs; refresh and page tokens
-     2. `capabilities.file_id_hash`  the header
+     2. `capabilities.file_id_hash`  the `fileidhash` header
      3. lookup of the table          404
-     4. `check_gate`                 history sharing, start version, startingVersion <= endingVersion
+     4. `check_gate`                 shared history, start version, startingVersion <= endingVersion
      5. `continuations.open_page_token`, `open_refresh_token`
      6. `instant`, `check_range`     the timestamp's form; the range against the latest version
      7. `TableGate.check_version`    the resolved version
@@ -27,33 +27,33 @@ _PAGE_FIELDS: Final = frozenset({
 
 
 class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Read Data from a Table: a snapshot, or a range of data changes."""
+    """Request "Read Data from a Table": for a snapshot, or for data changes in a range of versions."""
 
     predicate_hints: tuple[str, ...]
-    """SQL conditions joined by AND; a hint."""
+    """SQL conditions joined by AND, which the server may ignore."""
     json_predicate_hints: str | None
-    """JSON text; a hint, so it is not parsed here."""
+    """A condition as JSON, which the server may ignore, so an invalid one is no error here."""
     limit_hint: int | None
-    """Number of rows that the client needs, not negative; a hint."""
+    """Number of rows that the client needs, not negative; the server may return more."""
     version: int | None
     timestamp: str | None
-    """As sent; `instant` parses it."""
+    """The string in the request; `instant` parses it."""
     starting_version: int | None
     ending_version: int | None
-    """Inclusive; None without `starting_version`, because it is ignored then."""
+    """Last version of the range, inclusive; None without `starting_version`, because it is ignored then."""
     include_historical_protocol: bool
     max_files: int | None
     """Requested page size, positive; None if the client did not request pages."""
     page_token: str | None
     include_refresh_token: bool
     names_refresh_token: bool
-    """Whether the body contains `includeRefreshToken`, true or false."""
+    """Whether the body contains the field `includeRefreshToken`, whatever its value."""
     refresh_token: str | None
     idempotency_key: str | None
 
     @classmethod
     def parse(cls, content: bytes, *, async_query: bool = False) -> Self:
-        """Parse a body; `async_query` is the capability of that name.
+        """Parse a request body; `async_query` is the client's capability `asyncquery`.
 
         Raises MalformedRequest if it is not a JSON object or a field has the wrong type, and InvalidParameter for
         fields that exclude each other and numbers out of range.
@@ -88,7 +88,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def time_travels(self) -> bool:
-        """Return whether the request is for anything but the latest snapshot."""
+        """Return whether the request is for an older version, a time or a range, not for the latest snapshot."""
         return self.version is not None or self.timestamp is not None or self.starting_version is not None
 
     @property
@@ -98,7 +98,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal on all pages."""
+        """Return the parameters that must be equal in the requests for all pages."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _PAGE_FIELDS}
 
     def _check(self, *, async_query: bool) -> None:
@@ -124,7 +124,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidParameter("idempotency_key is required for async query.")
 
     def check_gate(self, gate: TableGate) -> None:
-        """Reject what the table's entry does not allow, and a reversed range (step 4)."""
+        """Reject requests that the table's catalog entry does not permit, and reversed ranges (step 4)."""
         if self.time_travels:
             gate.require_history()
         for version in (self.version, self.starting_version):
@@ -135,7 +135,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidParameter(f"startingVersion({start}) must be smaller than or equal to endingVersion({end}).")
 
     def instant(self) -> Instant | None:
-        """Return the requested instant, if any; raises `InvalidParameter` (step 6)."""
+        """Parse the requested timestamp; None without one. Raises `InvalidParameter` (step 6)."""
         return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
 
     def check_range(self, latest: int) -> tuple[int, int]:
@@ -155,7 +155,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_start(start: int, latest: int) -> None:
-    """Reject a range, of /query or /changes, that starts after the latest version."""
+    """Reject a range of versions, in /query or /changes, that starts after the latest version."""
     if start > latest:
         raise InvalidParameter(
             f"Provided Start version({start}) for reading change data is invalid. Start version cannot be greater "

@@ -19,9 +19,9 @@ class Body(msgspec.Struct, frozen=True):
     """Fields of a request body, checked when they are read."""
 
     message: str
-    """Name of the message in the reference's schema, for error messages."""
+    """Name of the protobuf message that the body represents, for error messages."""
     fields: Mapping[str, Any]
-    """By camelCase name; no nulls."""
+    """Fields of the JSON object by camelCase name, without nulls."""
 
     @classmethod
     def decode(cls, content: bytes, message: str, *, optional: bool = False) -> Self:
@@ -45,7 +45,7 @@ class Body(msgspec.Struct, frozen=True):
         return cls(message, {**{camel_case(name): item for name, item in present.items()}, **present})
 
     def string(self, name: str) -> str | None:
-        """Return a string field."""
+        """Return a string field; None if absent."""
         value = self.fields.get(name)
         if value is None or isinstance(value, str):
             return value
@@ -61,11 +61,11 @@ class Body(msgspec.Struct, frozen=True):
         return tuple(value)
 
     def int32(self, name: str) -> int | None:
-        """Return a 32-bit field."""
+        """Return a 32-bit integer field; None if absent."""
         return self._number(name, INT32_MAX, "Not an int32 value")
 
     def int64(self, name: str) -> int | None:
-        """Return a 64-bit field."""
+        """Return a 64-bit integer field; None if absent."""
         return self._number(name, INT64_MAX, "Not an int64 value")
 
     def boolean(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parse and check the small requests of the protocol.
+"""Parse and check the protocol's requests with few parameters.
 
 `parse` runs the checks that need only the request, in the reference's order. Methods run the checks that need the
 table; call them in the order of the numbers in their docstrings.
@@ -21,10 +21,10 @@ MAX_RESULTS: Final = 500
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """A page of shares, schemas or tables."""
+    """A request for a page of shares, schemas or tables."""
 
     max_results: int
-    """0 to 500; 0 requests no items, and a token for the same page."""
+    """Maximum number of items, 0 to 500; 0 requests no items, only a token for the same page."""
     page_token: str | None
     """A list token; None for the first page. An empty token counts as None, because responses can contain one."""
 
@@ -42,10 +42,10 @@ class ListRequest(msgspec.Struct, frozen=True):
 
 
 class VersionRequest(msgspec.Struct, frozen=True):
-    """Query Table Version: the latest version, or the first one at or after a timestamp."""
+    """Request "Query Table Version": the latest version, or the first one at or after a timestamp."""
 
     starting_timestamp: str | None
-    """As sent; `starting_instant` parses it after the history check, as the reference does."""
+    """The string in the request; `starting_instant` parses it after the history check, as the reference does."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -53,9 +53,9 @@ class VersionRequest(msgspec.Struct, frozen=True):
         return cls(query.get("startingTimestamp"))
 
     def starting_instant(self, gate: TableGate) -> Instant | None:
-        """Return the requested instant; None for the latest version (1: after the lookup).
+        """Parse the requested timestamp; None for the latest version (step 1, after the lookup of the table).
 
-        Raises InvalidParameter if the table's history is not shared, or the text is not a timestamp.
+        Raises InvalidParameter if the table's history is not shared, or the string is not a timestamp.
         """
         if self.starting_timestamp is None:
             return None
@@ -63,7 +63,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
         return parse_instant(self.starting_timestamp, "startingTimestamp")
 
     def check_version(self, gate: TableGate, version: int) -> None:
-        """Reject a version by timestamp that is before the table's start version (2: after resolution)."""
+        """Reject a version before the table's start version (step 2, after a timestamp was resolved to `version`)."""
         if self.starting_timestamp is None or version >= gate.start_version:
             return
         instant = parse_instant(self.starting_timestamp, "startingTimestamp")
@@ -74,11 +74,11 @@ class VersionRequest(msgspec.Struct, frozen=True):
 
 
 class MetadataRequest(msgspec.Struct, frozen=True):
-    """Query Table Metadata: of the latest version, of a version, or as of a timestamp."""
+    """Request "Query Table Metadata": of the latest version, of a given version, or as of a timestamp."""
 
     version: int | None
     timestamp: str | None
-    """As sent; `instant` parses it."""
+    """The string in the request; `instant` parses it."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -91,17 +91,17 @@ class MetadataRequest(msgspec.Struct, frozen=True):
         return cls(version, timestamp)
 
     def check_gate(self, gate: TableGate) -> None:
-        """Reject versions and timestamps if history is not shared (1: after the lookup)."""
+        """Reject versions and timestamps if history is not shared (step 1, after the lookup of the table)."""
         if self.version is not None or self.timestamp is not None:
             gate.require_history()
 
     def instant(self) -> Instant | None:
-        """Return the requested instant, if any; raises `InvalidParameter` (2: after the `fileidhash` header)."""
+        """Parse the requested timestamp, if any; raises `InvalidParameter` (step 2, after the `fileidhash` header)."""
         return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
 
 
 class QueryResultRequest(msgspec.Struct, frozen=True):
-    """Get Query Info: poll an asynchronous query, or read the next page of its result."""
+    """Request "Get Query Info": poll an asynchronous query, or read the next page of its result."""
 
     max_files: int | None
     page_token: str | None
@@ -116,10 +116,10 @@ class QueryResultRequest(msgspec.Struct, frozen=True):
 
 
 class CredentialsRequest(msgspec.Struct, frozen=True):
-    """Temporary credentials for a table's root, or a location of the table."""
+    """Request for temporary credentials for a table's root, or for another location of the table."""
 
     location: str | None
-    """As sent; the caller checks that it belongs to the table."""
+    """Location in the request; the caller checks that it belongs to the table."""
 
     @classmethod
     def parse(cls, content: bytes) -> Self:

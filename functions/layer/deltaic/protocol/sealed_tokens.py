@@ -1,8 +1,8 @@
-"""Seal page, list and refresh tokens, so that the server recognizes its own.
+"""Seal page, list and refresh tokens, so that the server accepts only unaltered tokens that it issued.
 
 A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([expiry, claims]) | zeros`. The MAC covers
 the kind of token, so that one kind cannot replace another. Padding hides the size of numbers. The contents are
-encrypted, because a start position reveals the number of files that the recipient may not know of. The key stream
+encrypted, because a start position reveals how many files are hidden from the recipient. The key stream
 depends on the MAC, so equal streams mean equal contents (the construction of RFC 5297, with HMAC and SHAKE-256 from the
 standard library instead of AES). Tokens need no escaping in a query string, because Spark appends them unescaped.
 """
@@ -32,7 +32,7 @@ class TokenContents(msgspec.Struct, frozen=True):
     """Contents of a token that this server issued; the caller checks its expiry."""
 
     claims: dict[str, Any]
-    """JSON values as sealed; tuples become lists."""
+    """The sealed claims as JSON values; tuples become lists."""
     expires_at: int
     """Seconds since the epoch; the token is valid before this time."""
 
@@ -42,12 +42,12 @@ class TokenContents(msgspec.Struct, frozen=True):
 
 
 class TokenSigner:
-    """Seals and opens tokens with one secret key."""
+    """Seal and open tokens with one secret key."""
 
     __slots__ = ("_key", "_stream_key")
 
     def __init__(self, key: bytes) -> None:
-        """Use a key of at least 32 random bytes; raises `ValueError` for a shorter one."""
+        """Create a signer with a key of at least 32 random bytes; raises `ValueError` for a shorter key."""
         if len(key) < MIN_KEY_BYTES:
             raise ValueError(f"the token key has {len(key)} bytes; at least {MIN_KEY_BYTES} are needed")
         self._key = key
@@ -63,9 +63,9 @@ class TokenSigner:
         return _encode(mac + self._apply_cipher(mac, blob))
 
     def open(self, kind: str, token: str) -> TokenContents | None:
-        """Return a token's contents; None unless this key sealed it as `kind`.
+        """Return a token's contents; None unless it was sealed with this key as a token of `kind`.
 
-        The caller checks the expiry, because it may need the protocol's message for it.
+        The caller checks the expiry, because the protocol may define the error for expired tokens.
         """
         content = _decode(token)
         if content is None:
@@ -79,7 +79,7 @@ class TokenSigner:
         return TokenContents(claims, expires_at)
 
     def _apply_cipher(self, mac: bytes, blob: bytes) -> bytes:
-        """Encrypt or decrypt, which is the same operation."""
+        """Encrypt or decrypt bytes, which is the same operation."""
         stream = hashlib.shake_256(self._stream_key + mac).digest(len(blob))
         return (int.from_bytes(blob, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(blob), "big")
 
@@ -98,7 +98,7 @@ def _encode(content: bytes) -> str:
 
 
 def _decode(token: str) -> bytes | None:
-    """Return the bytes of a canonical encoding; None for any other text."""
+    """Decode a token from base64url; None if it is not the canonical encoding of some bytes."""
     if len(token) > _MAX_TOKEN or not token.isascii():
         return None
     try:

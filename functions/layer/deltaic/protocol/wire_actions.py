@@ -1,6 +1,6 @@
-"""Tables and files with signed URLs, as the renderers of both formats need them.
+"""Metadata, and files with signed URLs, from which the lines of both response formats are written.
 
-Callers convert actions of the log to these values. The renderers do not look up, filter or sign anything.
+Callers convert actions of the log to these values. Writing the lines does not look up, filter or sign anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ class WireDeletionVector(msgspec.Struct, frozen=True):
     storage_type: Literal["p", "i"]
     """`p`: path; `i`: inline. The log's `u` must be resolved and signed, because Spark rejects it."""
     path_or_inline: str
-    """Signed URL of the deletion vector file (`p`), or the unchanged Z85 text (`i`)."""
+    """Signed URL of the deletion vector file (`p`), or the unchanged Z85 string (`i`)."""
     size_in_bytes: int
     cardinality: int
     offset: int | None = None
-    """Bytes into the file; None if inline."""
+    """Position in the file in bytes; None if inline."""
     file_id: str | None = None
     """Required for `p`: `file_id` of the path of the deletion vector file, not of the data file."""
 
@@ -55,29 +55,29 @@ class FileAction(msgspec.Struct, frozen=True):
     size: int
     """Bytes."""
     stats: str | None = None
-    """JSON text of the statistics, as logged; omitted for `cdf` and `remove`."""
+    """JSON string of the statistics, unchanged from the log; omitted for `cdf` and `remove`."""
     version: int | None = None
     """Commit version: required for changes, and for a snapshot that was requested by version or timestamp."""
     timestamp: int | None = None
-    """Commit time in milliseconds; present if `version` is."""
+    """Commit time in ms since the epoch; present if `version` is."""
     expiration: int | None = None
-    """Milliseconds at which the URLs expire."""
+    """Time at which the URLs expire, in ms since the epoch."""
     modification_time: int = 0
-    """Milliseconds; for `add` in delta format; for `remove` it is the deletion time."""
+    """Milliseconds since the epoch, for delta format: modification time of an `add`, deletion time of a `remove`."""
     deletion_vector: WireDeletionVector | None = None
-    """Delta format only; never for `cdf`."""
+    """Only in delta format, and never for `cdf`."""
     base_row_id: int | None = None
-    """Row tracking, like the next field: delta format only."""
+    """For row tracking, as the next field; only in delta format."""
     default_row_commit_version: int | None = None
 
 
 class WireMetadata(msgspec.Struct, frozen=True):
-    """Metadata of a table for both formats."""
+    """Metadata of a table for both response formats."""
 
     id: str
     """The Delta table's id (metaData.id), not the share's."""
     schema_string: str
-    """Exactly as logged: Spark compares it between /metadata and /query."""
+    """Unchanged from the log, because Spark compares it between /metadata and /query."""
     partition_columns: Sequence[str]
     configuration: Mapping[str, str]
     """All table properties; each format sends some of them."""
@@ -86,7 +86,7 @@ class WireMetadata(msgspec.Struct, frozen=True):
     name: str | None = None
     description: str | None = None
     history_shared: bool = False
-    """Whether recipients may read the change data feed; parquet format announces it only then."""
+    """Whether recipients may read the change data feed; only then the metadata in parquet format enables it."""
     version: int | None = None
     """Version of the metadata, if the response must contain it."""
     size: int | None = None
