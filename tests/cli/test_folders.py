@@ -86,7 +86,7 @@ WRONG = {
     "no front matter": ("# Do\n", "does not start with front matter"),
     "no end of it": ("---\nname: forms\n", "does not start with front matter"),
     "no YAML": ("---\nname: forms\n\tx: [\n---\n", "is not valid YAML at line"),
-    "a list": ("---\n- name\n---\n", "is not a mapping"),
+    "a list": ("---\n- name\n---\n", "is not a YAML mapping"),
     "another name": (GOOD.replace("name: forms", "name: form"), "both must be the name of the folder"),
     "a name against the rules": (GOOD.replace("name: forms", "name: Forms"), "lower-case letters"),
     "no description": (GOOD.replace("description: Reads forms.\n", ""), "has no 'description'"),

@@ -127,7 +127,7 @@ def test_verify_reads_volumes_skills_models_and_iceberg_tables(
         for name in ("the volume {}.files", "the skill {}.read", "the model {}.churn 1"):
             full = name.format(f"{SHARE}.Tables")
             assert findings[f"signs a URL that reads {full}"] == (True, "206, 1 bytes")
-            assert findings[f"refuses that URL without its signature ({full})"] == (True, "403")
+            assert findings[f"rejects that URL without its signature ({full})"] == (True, "403")
         assert findings[f"returns credentials for the volume {SHARE}.Tables.folder"] == (True, "200")
         assert findings[f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients"] == (True, "200")
         s3.delete_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json")
@@ -174,7 +174,7 @@ def test_without_a_recipient_verify_sends_no_request(deltaic: Callable[..., Resu
 def test_an_unreachable_endpoint_is_a_finding(provider: Provider, deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--profile", str(provider.profile), "--endpoint", "http://127.0.0.1:9")
     assert answer.exit_code == 1
-    assert "FAILED answers no server answers at http://127.0.0.1:9" in answer.output
+    assert "FAILED responds no response from http://127.0.0.1:9" in answer.output
     assert "deltaic serve" in answer.output
 
 
@@ -230,13 +230,13 @@ def wrong(defect: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("defect", "check"),
     [
-        ("open", "refuses requests without a token"),
+        ("open", "rejects requests without a token"),
         ("tells", "hides a share that is not granted"),
         ("hides", "lists granted shares"),
         ("versionless", "returns the version of s.x.t"),
-        ("headless", "answers queries of s.x.t"),
-        ("public", "refuses that URL without its signature (s.x.t)"),
-        ("unchecked", "refuses that URL with a changed signature (s.x.t)"),
+        ("headless", "responds to queries of s.x.t"),
+        ("public", "rejects that URL without its signature (s.x.t)"),
+        ("unchecked", "rejects that URL with a changed signature (s.x.t)"),
     ],
 )
 def test_each_defect_of_a_server_is_a_finding(defect: str, check: str) -> None:

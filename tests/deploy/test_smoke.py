@@ -248,7 +248,7 @@ STACKS = {"ministack": "deltaic-deploytest", "localemu": "deltaic", "localstack-
 def test_conformance_kit_finds_no_mistakes(shared: Shared) -> None:
     with httpx.Client(timeout=120) as client:
         findings = list(verify(SharingClient(client, shared.emulated.endpoint, shared.bearer), [SHARE], []))
-    bare = f"refuses that URL without its signature ({SHARE}.{SCHEMA}.{TABLE})"
+    bare = f"rejects that URL without its signature ({SHARE}.{SCHEMA}.{TABLE})"
     wrong = [finding.check for finding in findings if not finding.holds]
     assert wrong == ([] if shared.emulated.private else [bare])
     # The client check is skipped for a table that has failed another check.

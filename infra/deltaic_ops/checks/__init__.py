@@ -1,1 +1,1 @@
-"""Check a server: its endpoint as a recipient (verify), its stack as an operator (doctor)."""
+"""Check a sharing server: its endpoint as a recipient (`deltaic verify`), its stack as an operator (`doctor`)."""

@@ -1,4 +1,4 @@
-"""Check signed files, volumes, skills, models and Iceberg metadata, as recipients read them."""
+"""Check signed URLs, volumes, skills, models and Iceberg metadata, with a recipient's requests."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from deltaic_ops.inspection.findings import Finding, judge
 
 KINDS = ("volume", "skill", "model")
 _BY_CREDENTIALS = "UNSUPPORTED_OPERATION"
-"""Error code of a folder that is shared only by credentials."""
+"""Error code of requests for files of a folder that is shared only by temporary credentials."""
 
 
 def check_assets(client: SharingClient, share: str, limit: int) -> Iterator[Finding]:
-    """Check up to `limit` assets of each kind that the server supports."""
+    """Check up to `limit` volumes, skills and models of a share; skips kinds that the server does not support."""
     for kind in KINDS:
         listing = client.get(f"{segments(share)}/all-{kind}s")
         if listing.status == httpx.codes.NOT_FOUND:
@@ -38,7 +38,7 @@ def check_assets(client: SharingClient, share: str, limit: int) -> Iterator[Find
 
 
 def _check_folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[Finding]:
-    """Check that files are listed, and only signed URLs give access; or that credentials are returned."""
+    """Check that a folder's files are listed and need signed URLs, or that credentials are returned for it."""
     listing = client.get(f"{path}/files", maxResults=10)
     if _code(listing) == _BY_CREDENTIALS:
         asset = "model-version" if kind == "model" else kind
@@ -56,14 +56,14 @@ def _check_folder(client: SharingClient, kind: str, path: str, name: str) -> Ite
 
 
 def table_formats(client: SharingClient, path: str) -> Sequence[str]:
-    """Return the formats of a table; `delta` if the server does not return them."""
+    """Return the formats in which a table is shared (`delta`, `iceberg`); `delta` if the server returns none."""
     response = client.get(path)
     value: Any = response.json.get("format", "delta") if isinstance(response.json, dict) else "delta"
     return str(value).split(",")
 
 
 def check_iceberg_table(client: SharingClient, share: str, schema: str, table: str) -> Finding:
-    """Check that an Iceberg client receives a table's metadata."""
+    """Check that the Iceberg REST catalog returns the metadata location of a table."""
     names = (quote(part, safe="") for part in (share, schema, table))
     path = "/iceberg/v1/shares/{}/namespaces/{}/tables/{}".format(*names)
     response = client.get(path)
@@ -82,7 +82,7 @@ _FIRST_BYTE = "bytes=0-0"
 
 
 def check_signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Read one byte of a file with and without its signature; a forbidden target is a failed finding."""
+    """Check that a file can be read with its signed URL, but not without or with a forged signature."""
     try:
         yield from _check_downloads(client, url, name)
     except UnsafeResponse as refusal:
@@ -100,14 +100,14 @@ def _check_downloads(client: SharingClient, url: str, name: str) -> Iterator[Fin
     )
     unsigned = client.fetch(urlsplit(url)._replace(query="").geturl(), _FIRST_BYTE)
     yield judge(
-        f"refuses that URL without its signature ({name})",
+        f"rejects that URL without its signature ({name})",
         f"{unsigned.status_code}",
         "check the bucket's policy and its public access block: anyone can read it",
         holds=unsigned.status_code == httpx.codes.FORBIDDEN,
     )
     forged = client.fetch(f"{url[:-4]}0000", _FIRST_BYTE)
     yield judge(
-        f"refuses that URL with a changed signature ({name})",
+        f"rejects that URL with a changed signature ({name})",
         f"{forged.status_code}",
         "check the object store: it does not verify signatures",
         holds=forged.status_code == httpx.codes.FORBIDDEN,
@@ -115,11 +115,11 @@ def _check_downloads(client: SharingClient, url: str, name: str) -> Iterator[Fin
 
 
 def judge_response(check: str, response: Reply, detail: str, remedy: str, *, holds: bool = True) -> Finding:
-    """Return a finding that passes if the status is 200 and the condition holds."""
+    """Return a finding about a response, which passes if the status is 200 and `holds`."""
     observed = f"{response.status}, {detail}" if detail else f"{response.status}"
     return judge(check, observed, remedy, holds=response.status == httpx.codes.OK and holds)
 
 
 def error_message(response: Reply) -> str:
-    """Return the message of an error response."""
+    """Return the message of an error response, at most 200 characters; empty without one."""
     return str(response.json.get("message", ""))[:200] if isinstance(response.json, dict) else ""

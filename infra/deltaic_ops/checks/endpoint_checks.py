@@ -1,7 +1,7 @@
-"""Check an endpoint as a recipient would use it: granted tables can be read, and nothing else.
+"""Check as a recipient that granted tables can be read through an endpoint, and nothing else.
 
-The checks use only the endpoint and a token, and follow the protocol ("REST APIs"). A finding has the observed result,
-and a failure also has a remedy.
+The checks need only the endpoint and a token, and send requests of the Delta Sharing protocol ("REST APIs"). A finding
+has the observed result, and a failure also has a remedy.
 """
 
 import json
@@ -28,9 +28,9 @@ AGENT = "deltaic-verify"
 TIMEOUT_SECONDS = 60.0
 _URL = re.compile(r"https?://\S+|\?\S+")
 ROWS = 10
-"""Rows of a table that are read with the published client."""
+"""Number of rows of each table that are read with the Python client delta-sharing."""
 TABLES = 3
-"""Default number of tables, and of assets of each kind, to read in each share."""
+"""Default number of tables, and of volumes, skills and models each, that are read in a share."""
 
 
 def verify(
@@ -41,10 +41,11 @@ def verify(
     *,
     with_client: bool = find_spec("delta_sharing") is not None,
 ) -> Iterator[Finding]:
-    """Yield findings of an endpoint for the recipient of the client's token.
+    """Yield findings about an endpoint, with the token of a recipient.
 
-    `shares` must be listed and readable; `strangers` are existing shares that are not granted. The checks read a byte
-    of each table, and rows with the published client, if it is installed. An unreachable endpoint is a failed finding.
+    `shares` must be listed and readable; `strangers` are existing shares without a grant. The checks read a byte of a
+    file of each table, and rows with the Python client delta-sharing, if installed. An unreachable endpoint is a failed
+    finding.
     """
     try:
         yield from _check_authorization(client)
@@ -61,9 +62,9 @@ def verify(
             yield from _check_share(client, share, limit, with_client=with_client)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         down = isinstance(error, httpx.ConnectError) and urlsplit(client.endpoint).hostname in THIS_MACHINE
-        reason = f"no server answers at {client.endpoint}" if down else f"{type(error).__name__}: {error}"
+        reason = f"no response from {client.endpoint}" if down else f"{type(error).__name__}: {error}"
         remedy = "start `deltaic serve`" if down else f"check that {client.endpoint} is the endpoint and is running"
-        yield Finding("answers", "failed", reason, remedy)
+        yield Finding("responds", "failed", reason, remedy)
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a response with an unexpected structure
         remedy = "run `deltaic conformance`: it shows which response violates the protocol"
         yield Finding("follows the protocol", "failed", type(error).__name__, remedy)
@@ -78,7 +79,7 @@ def _check_authorization(client: SharingClient) -> Iterator[Finding]:
     for condition, authorization in strangers.items():
         response = client.ask("GET", "/shares", headers={"Authorization": authorization})
         yield judge(
-            f"refuses requests {condition}",
+            f"rejects requests {condition}",
             f"{response.status}",
             "check the authorizer of the API: every route needs it",
             holds=response.status == httpx.codes.UNAUTHORIZED,
@@ -86,7 +87,7 @@ def _check_authorization(client: SharingClient) -> Iterator[Finding]:
 
 
 def _check_hidden(client: SharingClient, share: str, description: str) -> Finding:
-    """Check that a share that is not granted looks like one that does not exist."""
+    """Check that all requests for a share without a grant get 404, as if it did not exist."""
     path, table = segments(share), segments(share, "s", "t")
     responses = [client.get(route) for route in (path, f"{path}/all-tables", f"{table}/version")]
     statuses = sorted({response.status for response in [*responses, _query(client, table)]})
@@ -120,7 +121,7 @@ def _check_share(client: SharingClient, share: str, limit: int, *, with_client: 
 
 
 def check_table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
-    """Check that a table's version and files are returned, and that only signed URLs give access to a file."""
+    """Check that a table's version and files are returned, and that its file needs a signed URL."""
     version = client.get(f"{path}/version")
     detail = f"version {version.headers.get('delta-table-version') or 'none'}"
     remedy = f"check its location, and the log of the function get-table-version: {error_message(version)}"
@@ -129,13 +130,13 @@ def check_table(client: SharingClient, path: str, name: str) -> Iterator[Finding
     urls = list(_urls(response))
     remedy = f"check the log of the function query-table: {error_message(response)}"
     is_complete = response.kinds[:2] == ["protocol", "metaData"]
-    yield judge_response(f"answers queries of {name}", response, f"{len(urls)} files", remedy, holds=is_complete)
+    yield judge_response(f"responds to queries of {name}", response, f"{len(urls)} files", remedy, holds=is_complete)
     if urls:
         yield from asset_checks.check_signed_file(client, urls[0], name)
 
 
 def _check_client(client: SharingClient, name: str) -> Finding:
-    """Check that the published client reads rows, if it is installed."""
+    """Check that the Python client delta-sharing reads rows of a table."""
     import delta_sharing
 
     check, remedy = f"returns rows of {name} to the published client", "check the requests of that client"
@@ -156,7 +157,7 @@ def _query(client: SharingClient, path: str, **fields: object) -> Reply:
 
 
 def _urls(answer: Reply) -> Iterator[str]:
-    """Yield the URLs of files that have not expired."""
+    """Yield the unexpired signed URLs in the response to a query."""
     now = time.time() * 1000
     for file in files_of(answer.lines or []):
         if file.url and (file.expiration or now + 1) > now:

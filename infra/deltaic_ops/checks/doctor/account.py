@@ -1,4 +1,4 @@
-"""Checks of the account and this machine: clock, Lambda concurrency, API Gateway's throttle and log role."""
+"""Check this machine's clock, and the AWS account: Lambda concurrency, API Gateway's throttle and log role."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 MOST_SKEW_SECONDS = 60
-"""AWS refuses a signature that is 15 minutes off; some services refuse after 5 minutes."""
+"""Maximum clock difference; AWS rejects signatures that are 15 minutes off, some services 5 minutes."""
 
 LEAST_EXECUTIONS = 100
-"""A new account has 10, which is too few even for a handful of recipients."""
+"""Minimum limit of concurrent Lambda executions; a new account has 10, too few for several recipients."""
 
 TIMEOUT_SECONDS = 10.0
 
 
 def check_clock(address: str) -> Finding:
-    """Compare this machine's clock with the Date header of AWS, in a response that needs no signature."""
+    """Compare this machine's clock with the Date header of an unsigned request to AWS."""
     check = "the clock of this machine matches AWS"
     sent_at = time.time()
     try:
@@ -36,14 +36,14 @@ def check_clock(address: str) -> Finding:
     return judge(
         check,
         f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}",
-        f"set the clock (timedatectl set-ntp true): AWS has {aws_time:%Y-%m-%d %H:%M:%S} UTC, and refuses signatures "
+        f"set the clock (timedatectl set-ntp true): AWS has {aws_time:%Y-%m-%d %H:%M:%S} UTC, and rejects signatures "
         "that are minutes off",
         holds=abs(skew) <= MOST_SKEW_SECONDS,
     )
 
 
 def check_concurrency(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the account's Lambda concurrency against the stack's reservations."""
+    """Check that the account's limit of concurrent Lambda executions suffices; show the stack's reservations."""
     check = "enough functions can run at once"
     remedy = "request 1,000 in Service Quotas, Lambda, 'Concurrent executions' (L-B99A9384)"
 
@@ -58,7 +58,7 @@ def check_concurrency(client: "LambdaClient", parameters: Mapping[str, str]) -> 
 
 
 def check_gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the account's settings of API Gateway: its throttle, and the role that writes access logs."""
+    """Check the account's API Gateway settings: its throttle, and the role that writes access logs."""
     throttle, log = "the account's request rate covers the stage's", "the gateway can write its access log"
     remedy = "request more in Service Quotas, API Gateway, 'Throttle rate', or deploy with a lower RequestsPerSecond"
 

@@ -1,4 +1,4 @@
-"""Checks of the buckets of shared tables: permissions of the stack, region, CORS rules."""
+"""Check the buckets of shared tables and folders: permissions of the stack, region, CORS rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
-    """Return the buckets of entries without a storage, each with the name of one entry in it."""
+    """Return the buckets of entries on the stack's S3, each with the name of one entry in it."""
     return {
         Location.parse(uri).bucket: entry.title
         for entry in shared
@@ -26,7 +26,7 @@ def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
 
 
 def check_permission(bucket: str, table: str, arns: Sequence[str]) -> Finding:
-    """Check that a bucket matches the stack's parameter DataBuckets (`arns`, which may contain `*`)."""
+    """Check that the stack's parameter DataBuckets (`arns`, which may contain `*`) includes a bucket."""
     arn = f"arn:aws:s3:::{bucket}"
     allowed = [f"arn:aws:s3:::{pattern.rpartition(':')[2]}" for pattern in arns]  # all AWS partitions, such as aws-cn
     return judge(
@@ -38,7 +38,7 @@ def check_permission(bucket: str, table: str, arns: Sequence[str]) -> Finding:
 
 
 def check_region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
-    """Check that a bucket exists in the region for which the stack signs."""
+    """Check that a bucket exists, in the region for which the stack signs URLs."""
     check = f"finds bucket {bucket} in the stack's region"
     remedy = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
 
@@ -51,7 +51,7 @@ def check_region(client: "S3Client", bucket: str, expected: str) -> Iterator[Fin
 
 
 def check_cors(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
-    """Check that CORS rules let the page /explore read a bucket; other clients need no rules."""
+    """Check that a bucket's CORS rules let the page /explore read it; other clients need no CORS rules."""
     check = f"the page /explore can read bucket {bucket}"
     remedy = f"deltaic storage cors {bucket} --set"
 

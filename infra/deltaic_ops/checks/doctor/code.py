@@ -1,4 +1,4 @@
-"""Compare the deployed packages in S3 with this checkout, file by file."""
+"""Compare the deployed Lambda packages in S3 with the code of this checkout, file by file."""
 
 import io
 import zipfile
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHECK = "runs the code of this checkout"
 _TAIL = 4_000_000
-"""Bytes at the end of an archive that contain its directory, with a checksum of every file."""
+"""Number of bytes read at the end of a zip file; they contain its directory, with the CRC-32 of each file."""
 
 _ALL_OPTIONS = {
     "Checkpoints": "enabled",
@@ -27,12 +27,12 @@ _ALL_OPTIONS = {
     "Notices": "1",
     "SparkJobs": "enabled",
 }
-"""Parameters that add all optional functions."""
+"""Stack parameters with which the template includes all optional functions."""
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
 def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
-    """Compare functions and layer with this checkout, if there is one."""
+    """Compare the deployed functions and layer with this checkout; not asked without a checkout."""
     if not _LAYER.is_dir():
         yield not_asked(CHECK, "no checkout to compare with")
         return
@@ -66,7 +66,7 @@ def _compare(client: "S3Client", stack: DeployedStack) -> Finding:
 
 
 def folder_checksums(folder: Path, prefix: str) -> dict[str, int]:
-    """Return the CRC-32 of every file below a folder, by its name in an archive."""
+    """Return the CRC-32 of every file in a folder and its subfolders, by its name in the package."""
     return {
         prefix + path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes())
         for path in folder.rglob("*")
@@ -75,7 +75,7 @@ def folder_checksums(folder: Path, prefix: str) -> dict[str, int]:
 
 
 def archive_checksums(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
-    """Return the CRC-32 of every file of an archive in S3, except bytecode; reads only its end."""
+    """Return the CRC-32 of every file, except bytecode, in a zip file in S3; reads only its end."""
     response = client.get_object(Bucket=bucket, Key=key, Range=f"bytes=-{_TAIL}")
     with zipfile.ZipFile(io.BytesIO(response["Body"].read())) as archive:
         return {

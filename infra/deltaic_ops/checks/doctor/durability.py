@@ -1,4 +1,4 @@
-"""Checks of data that must not be lost: both DynamoDB tables, and the key that signs page tokens."""
+"""Check the data that must not be lost: both DynamoDB tables, and the page-token key."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ _KEYS = {("pk", "HASH"), ("sk", "RANGE")}
 def check_table(
     client: "DynamoDBClient", name: str, kind: str, parameters: Mapping[str, str], *, is_local: bool
 ) -> Iterator[Finding]:
-    """Check that a table exists with the right keys, is protected from deletion, and has point-in-time recovery.
+    """Check that a DynamoDB table exists with its key schema, deletion protection and point-in-time recovery.
 
-    The last two do not apply to a local AWS without a stack (`is_local`).
+    With `is_local` (an AWS emulator without a stack), the last two are not checked. `kind` is shares or tokens.
     """
     protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []
@@ -63,7 +63,7 @@ def check_table(
 
 
 def check_token_key(client: "SecretsManagerClient", name: str) -> Iterator[Finding]:
-    """Check that the secret with the key exists, without reading its value."""
+    """Check that the secret with the page-token key exists, without reading its value."""
     check = "has the key of page tokens"
     remedy = f"aws secretsmanager create-secret --name {name} --secret-string $(openssl rand -hex 32)"
 

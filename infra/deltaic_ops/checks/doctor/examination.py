@@ -1,4 +1,4 @@
-"""Run the checks of the doctor in order, starting with those on which the others depend."""
+"""Run the checks of `deltaic doctor` in order, starting with those on which the others depend."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -34,24 +34,24 @@ class CheckContext:
     client: Callable[[str], Any]
     admin: CatalogAdmin
     schemas: SchemaReader
-    """Reads the columns of shared tables, and folders."""
+    """Reads shared tables and folders with the operator's credentials."""
 
     stack: str
     region: str
     catalog_table: str
     tokens_table: str
     endpoint: str
-    """Empty if unknown."""
+    """URL of the sharing server; empty if unknown."""
 
     deployed: bool
     """Whether a stack must exist; a local AWS may have none."""
 
 
 def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Finding]:
-    """Yield findings; read the first table of each share, or only the table `only`.
+    """Yield the findings of all checks; read the first table of each share over the endpoint, or only `only`.
 
-    Changes nothing, except for temporary tokens of recipients, which expire within 15 minutes and are deleted at the
-    end.
+    Changes nothing, except that it creates temporary tokens of recipients, which expire within 15 minutes and are
+    deleted at the end.
     """
     yield account.check_clock(target.client("sts").meta.endpoint_url)
     stack = None
@@ -87,7 +87,7 @@ def _read_stack(target: CheckContext) -> DeployedStack:
 
 
 def _check_status(stack: DeployedStack) -> Finding:
-    """Check that the last deployment has finished; after a rollback, the previous version runs."""
+    """Check that the last deployment succeeded; a rollback is a warning, because the previous version runs."""
     return judge(
         "the stack is deployed",
         f"{stack.name}: {stack.status}",
@@ -172,9 +172,9 @@ def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> 
 
 
 def _temporary_token(admin: CatalogAdmin, share: str, bearers: dict[str, str], exits: ExitStack) -> str | None:
-    """Return a temporary token of a recipient of a share, new or existing; None without a suitable recipient.
+    """Return a temporary token of a recipient of a share, from `bearers` or new; None without a suitable recipient.
 
-    Skips recipients that have expired or are restricted to some addresses, because their requests would be refused.
+    Skips recipients whose access has expired or is restricted to IP addresses: their requests would be rejected.
     """
     now = datetime.now(UTC)
     holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]

@@ -1,4 +1,4 @@
-"""Check that filters and hidden columns match the tables, and that recipients have the needed properties."""
+"""Check that row filters and hidden columns match the tables, and that recipients have the needed properties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -16,9 +16,9 @@ from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, che
 def check_filters(
     tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], schemas: Schemas
 ) -> Iterator[Finding]:
-    """Check the tables of a share, given all its grants, and its recipients by id.
+    """Check row filters and hidden columns of a share's tables; `grants` are all of it, `recipients` are by id.
 
-    The server refuses requests whose filter does not match the table, so no recipient sees too much.
+    A failure means that recipients get errors, not too many rows: the server rejects requests with unsuitable filters.
     """
     for table in tables:
         is_filtered = bool(table.partition_filter or table.hidden_columns)
@@ -36,7 +36,7 @@ def check_filters(
 
 
 def check_folder_access(overlaps: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
-    """Yield findings for folders whose credentials open filtered tables, and for folders in `uncompared`."""
+    """Yield findings for folders whose credentials give access to filtered tables, and for unchecked folders."""
     check = "credentials for a folder open no filtered table"
     findings = [
         Finding(
@@ -106,7 +106,7 @@ def _check_properties(
 
 
 def _has_values(table: Table, grant: Grant, recipient: Recipient, schema: SharedSchema) -> bool:
-    """Return whether the properties have values of the columns' types; other mismatches have their own findings."""
+    """Return whether the recipient's properties have the types of the columns; ignores other errors."""
     try:
         filters = [parse(text) for text in row_filters(table, grant)]
         return evaluate(filters, recipient.properties, schema.metadata).tests is not None

@@ -1,4 +1,4 @@
-"""Check that shared folders, skills and Iceberg tables exist and match their entries."""
+"""Check that shared folders, skills and Iceberg tables exist and match their catalog entries."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +15,11 @@ from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
 Check = Callable[[], tuple[str, str] | None]
-"""Returns a problem and its remedy, or None; raises DeltaicError if the object cannot be read."""
+"""Check of one entry; returns a problem and its remedy, or None. Raises DeltaicError for unreadable objects."""
 
 
 def check_assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
-    """Yield a finding for each object that does not match its entry, then one for all others."""
+    """Yield a finding for each folder or table that does not match its entry, then one for all others."""
     checks: list[tuple[str, str, Check]] = [
         (f"finds the {folder.kind} {folder.title}", _remedy(folder), partial(_check_folder, folder, schemas))
         for folder in folders
@@ -50,7 +50,7 @@ def _check_folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | Non
         facts, _ = skill_facts(schemas, entry.name, entry.location, entry.storage)
         stored = asdict(entry)
         if changed := [name for name, value in facts.items() if stored[name] != value]:
-            return f"its entry and SKILL.md differ: {', '.join(changed)}", f"deltaic skill refresh {entry.title}"
+            return f"catalog and SKILL.md differ: {', '.join(changed)}", f"deltaic skill refresh {entry.title}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Check that followed sources are checked regularly and list their tables, and that views are fresh."""
+"""Check that followed sources are checked regularly, their tables are listed, and views are fresh."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,18 +12,18 @@ from deltaic_pipeline.view_refresh.catalog_session import is_stale
 from deltaic_ops.inspection.findings import Finding, ok
 
 CHECK_PATIENCE = timedelta(hours=3)
-"""Time after which a source should have been checked again."""
+"""Time after which the next check of a followed source is overdue."""
 
 REFRESH_PATIENCE = timedelta(hours=1)
-"""Time after which a requested refresh is overdue."""
+"""Time after which the requested refresh of a view is overdue."""
 
 
 def check_follows(
     follows: Iterable[Follow], tables: Iterable[Table], parameters: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    """Yield a finding for each unchecked source and hidden table, or one finding if all are right.
+    """Yield a finding for each source with an overdue or failed check, and for each table hidden from recipients.
 
-    `parameters` are those of the stack; None without a stack.
+    Without problems, yields one passed finding. `parameters` are those of the stack; None without a stack.
     """
     sources = list(follows)
     findings = [finding for follow in sources for finding in _check_source(follow, parameters)]
@@ -56,7 +56,7 @@ def _check_source(follow: Follow, parameters: Mapping[str, str] | None) -> Itera
 
 
 def check_views(views: Iterable[View], now: datetime | None = None) -> Iterator[Finding]:
-    """Yield a warning for each stale view and overdue refresh, or one finding for all."""
+    """Yield a warning for each view that is stale or whose refresh is overdue, otherwise one passed finding."""
     now, all_views = now or datetime.now(UTC), list(views)
     findings = [
         Finding(

@@ -1,4 +1,4 @@
-"""Checks of the signing role and the roles of storages: who can assume them, and which recipients they deny."""
+"""Check the signing role and the roles of storages: who can assume them, and which recipients they deny."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,14 +25,14 @@ SIGNERS = (
     "MakeIcebergMetadata",
     "SignIcebergRequest",
 )
-"""Logical ids of functions that sign (template.yaml, SigningRole); some exist only with certain parameters."""
+"""Logical ids of functions that sign URLs (template.yaml, SigningRole); some depend on stack parameters."""
 _TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functions can assume the signing role"
 
 
 def check_signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
-    """Check that the signing role trusts the roles of the functions that sign, and that these can assume it.
+    """Check that the signing role trusts the roles of the functions that sign URLs, and that these can assume it.
 
-    The check reads the trust policy and lets IAM simulate the rest; it assumes no role.
+    The check reads the trust policy, and calls IAM's policy simulator; it assumes no role.
     """
     redeploy = "deploy again; if nothing changes, remove manual changes of the role"
     yield from ask(_TRUSTS, redeploy, lambda: _check_trust(client, stack))
@@ -80,7 +80,7 @@ def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
 
 
 def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:
-    """Check that the functions can assume the role of each storage."""
+    """Check that the stack's functions can assume the IAM role of each storage."""
     allowed = stack.list_parameter("StorageRoles")
     for storage in storages:
         if storage.role_arn:
@@ -101,7 +101,7 @@ def _list(value: Any) -> Sequence[Any]:
 def check_denials(
     iam: Any, signing_role_arn: str, storages: Iterable[Storage], recipients: Iterable[Recipient]
 ) -> Iterator[Finding]:
-    """Check that each role denies exactly the recipients that are cut off, ignoring deleted recipients."""
+    """Check that each signing role denies exactly the recipients that are cut off; ignores deleted recipients."""
     by_tag = {tag_value(recipient.id): recipient for recipient in recipients}
     marked = {tag for tag, recipient in by_tag.items() if recipient.cut_off_at is not None}
     for role in roles_of(signing_role_arn, storages)[0]:

@@ -1,4 +1,4 @@
-"""Check that shared tables can be read: each log with the operator's credentials, one table over the endpoint."""
+"""Check that shared tables can be read: logs with the operator's credentials, samples over the endpoint."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,26 +15,26 @@ from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok, unr
 from deltaic_ops.inspection.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
-"""Reads the columns of a table; raises DeltaicError."""
+"""Function that reads the columns of a table; raises DeltaicError."""
 
 Schemas = Mapping[str, SharedSchema | DeltaicError]
-"""Columns of each table from its log, or the error, by full name of the table."""
+"""Columns of each table from its Delta log, or the error, by full name of the table."""
 
 ENOUGH_BYTES = 256_000
-"""Smallest response that shows whether it is streamed."""
+"""Minimum response size that shows whether responses are streamed; smaller ones arrive at once."""
 
 MOST_BYTES = 4_000_000
-"""Size after which the doctor stops reading a response."""
+"""Number of bytes after which the check stops reading a response."""
 
 LATE = 0.9
-"""Share of the time to the last byte after which the first byte indicates a buffered response."""
+"""If the first byte arrives after this fraction of the total time, the response was buffered."""
 
 SOON_SECONDS = 2.0
-"""Responses that are faster than this may be buffered."""
+"""Total time up to which a late first byte is no failure."""
 
 
 def read_schemas(tables: Sequence[Table], read: Read) -> Schemas:
-    """Read the logs of tables concurrently."""
+    """Read the Delta logs of tables concurrently; return columns or the error for each table."""
 
     def read_schema(table: Table) -> SharedSchema | DeltaicError:
         try:
@@ -47,7 +47,7 @@ def read_schemas(tables: Sequence[Table], read: Read) -> Schemas:
 
 
 def check_logs(schemas: Schemas) -> Iterator[Finding]:
-    """Yield a finding for each table whose log could not be read, then one line for all others."""
+    """Yield a finding for each table whose log could not be read, then one for all others."""
     for name, schema in schemas.items():
         if isinstance(schema, DeltaicError):
             remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
@@ -57,7 +57,7 @@ def check_logs(schemas: Schemas) -> Iterator[Finding]:
 
 
 def check_table_read(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Iterator[Finding]:
-    """Read a table as its recipient does: its version, a byte of a file, and the list of all files."""
+    """Check as a recipient a table's version, a byte of a file, and whether the list of files is streamed."""
     holds = True
     for finding in check_table(client, path, name):
         holds &= finding.holds
@@ -67,7 +67,7 @@ def check_table_read(client: SharingClient, path: str, name: str, parameters: Ma
 
 
 def check_streaming(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Finding:
-    """Measure the times to the first and the last byte of a query's response."""
+    """Check that the response to a query is streamed, by the times of its first and last byte."""
     check = f"streams responses for {name}"
     if parameters.get("ResponseStreaming") == "disabled":
         return ok(check, "buffered (ResponseStreaming=disabled), up to 6 MB")
