@@ -2,10 +2,10 @@
 
 For example `deltaic pipeline run patients.yaml --run-id 2026-11-22`:
 
-    file    reads and checks patients.yaml: returns a `Dataset`, or all mistakes with their lines; needs no Spark
-    run     reads the sources, applies steps and expectations, and commits the rows in one transaction
+    file    reads and checks patients.yaml without Spark: returns a `Dataset`, or all errors with their lines
+    run     reads the sources, applies SQL steps and expectations, and commits the rows in one Delta transaction
 
-`run` imports `file`, never the reverse. `deltaic_pipeline` reads sources, writes tables, and takes care of leases and
-the catalog. It imports nothing from this package: its `entry` and `arguments` refer to the jobs `run` and `backfill` by
-name. `deltaic_ops.jobs` starts jobs on EMR Serverless and manages schedules.
+`run` imports `file`, never the reverse. `deltaic_pipeline` reads sources, writes tables, holds leases, and registers
+tables in the catalog. It imports nothing from this package: its modules `entry` and `arguments` refer to the jobs `run`
+and `backfill` by name. `deltaic_ops.jobs` starts jobs on EMR Serverless and manages schedules.
 """

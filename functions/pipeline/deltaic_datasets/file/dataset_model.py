@@ -22,7 +22,7 @@ _PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")
 
 
 def duration(text: str) -> timedelta:
-    """Parse `5 minutes`; raises ValueError."""
+    """Parse a duration such as `5 minutes`; raises ValueError for other strings."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError("write a whole number and seconds, minutes, hours or days, such as '5 minutes'")
@@ -66,7 +66,7 @@ def _check_share(name: str) -> str:
 
 
 def _check_location(text: str) -> str:
-    """Accept URLs and absolute paths: a relative path would be another folder for every caller."""
+    """Return a location without trailing slash; raises ValueError unless it is a URL or an absolute path."""
     scheme, separator, rest = text.partition("://")
     is_url = separator and scheme in {"s3", "s3a", "file"} and "/" in rest.strip("/") + "/" * (scheme == "file")
     if not is_url and not PurePosixPath(text).is_absolute():
@@ -110,10 +110,10 @@ def _check_jdbc_options(options: dict[str, str]) -> dict[str, str]:
 
 Action = Literal["fail", "drop", "quarantine"]
 MOST_ITEMS = 500
-"""Limit of sources, of steps and of expectations, so that checking a file takes limited time."""
+"""Maximum number of sources, of steps and of expectations in a file, which limits the time of its check."""
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
-"""A name that SQL accepts without quotes."""
+"""Name of a variable, source or step, which SQL accepts without quotes."""
 
 Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
@@ -133,89 +133,89 @@ Ddl = Annotated[
 
 
 class Part(BaseModel):
-    """A part of the file, which refuses unknown fields and converts no types silently."""
+    """Base class for the parts of a dataset file, which rejects unknown fields and values of another type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Variable(Part):
-    """A variable: `{{ name }}` in paths, queries and conditions is replaced by its value."""
+    """A variable of the file. Its value replaces `{{ name }}` in paths, queries and conditions."""
 
     type: Kind
     default: str | int | float | bool | date | datetime | None = None
-    """Without it every run needs --set name=value. `run_date` is the schedule's day, or today (UTC) if run by hand."""
+    """Default value; without it, each run needs --set name=value. `run_date` is the scheduled day, else today (UTC)."""
 
 
 class FileSource(Part):
-    """A source of files that match globs; a broken file, or other columns than the schema's, end the run."""
+    """A source of files. The run fails if a file is corrupt or its columns differ from the schema."""
 
     format: Literal["csv", "json", "parquet", "avro"]
     paths: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    """Files, folders or globs. Relative paths start at the folder of the dataset file."""
+    """Files, folders or globs. Relative paths are relative to the folder of the dataset file."""
 
     ddl: Ddl | None = Field(default=None, alias="schema")
-    """Columns of the files; NOT NULL is enforced. Without it Spark infers columns and types from the files."""
+    """Columns of the files; NOT NULL is enforced. Without a schema, Spark infers columns and types from the files."""
 
     only_new: bool = False
-    """Read only files that no run has read, each once, even if a file changes later. `<location>_checkpoint`, next to
-    the target, records what was read."""
+    """Read only files that no earlier run has read, each once, even if a file changes later. The folder
+    `<location>_checkpoint`, next to the target table, records which files were read."""
 
     malformed: Action = "fail"
-    """Rows of CSV and JSON that do not fit the schema. fail: nothing is written. drop: they are left out. quarantine:
-    they go to the quarantine table as text, with the reason."""
+    """Action for rows of CSV and JSON files that do not match the schema. fail: the run fails and writes nothing.
+    drop: the rows are left out. quarantine: they are written to the quarantine table as text, with the reason."""
 
     options: Options = {}
-    """Options of Spark's reader, such as `sep`."""
+    """Options of Spark's reader for the file format, such as `sep` for CSV."""
 
 
 class DeltaSource(Part):
-    """A Delta table, at its latest version or another one."""
+    """A Delta table, read at its latest version unless an option selects another one."""
 
     format: Literal["delta"]
     path: Location
     options: Options = {}
-    """Options of Delta's reader, such as `versionAsOf`."""
+    """Options of Spark's reader for Delta tables, such as `versionAsOf`."""
 
 
 class Password(Part):
-    """Reference to a password, in an environment variable or a secret: this file never contains one."""
+    """Reference to a password in an environment variable or in Secrets Manager. The file contains no passwords."""
 
     environment: str | None = None
-    """The name of an environment variable."""
+    """Name of the environment variable that contains the password."""
 
     secret: str | None = None
-    """The name or ARN of a secret in Secrets Manager."""
+    """Name or ARN of the secret in Secrets Manager that contains the password."""
 
     field: str | None = None
-    """Field with the password, if the secret is a JSON object."""
+    """Name of the field with the password, if the secret is a JSON object."""
 
 
 class Partitions(Part):
-    """Ranges of a numeric, date or timestamp column, by which a JDBC source is read in parallel."""
+    """Parallel reads of a JDBC source, each of one range of a numeric, date or timestamp column."""
 
     column: Column
     lower: int | date | datetime
     upper: int | date | datetime
-    """Bounds of the ranges. Rows beyond them are read too."""
+    """`lower` and `upper` bound the ranges. Rows outside of the bounds are read too."""
 
     count: Annotated[int, Field(ge=1, le=10_000)]
 
 
 class Watermark(Part):
-    """Read only the rows above the highest value that an earlier run has committed."""
+    """Incremental reads: each run reads only rows above the highest value of a column that earlier runs committed."""
 
     column: Column
-    """A column that grows, such as `updated_at`: a timestamp, a date, an integer or a decimal, and never null."""
+    """Column with growing values, such as `updated_at`: a timestamp, date, integer or decimal that is never null."""
 
     start: Start | None = None
-    """Lowest value that the first run reads; without it, the run reads all rows."""
+    """Lowest value of the column that the first run reads; without it, the first run reads all rows."""
 
     overlap: Overlap | None = None
-    """How far below the watermark rows are read again, because some become visible late: `2 hours`, or a number."""
+    """Distance below the watermark from which rows are read again, for late commits: `2 hours`, or a number."""
 
 
 class JdbcSource(Part):
-    """A table or query of a database."""
+    """A table or query of a database, read by JDBC."""
 
     format: Literal["jdbc"]
     url: Annotated[str, Field(max_length=2000), AfterValidator(_check_jdbc_url)]
@@ -224,12 +224,12 @@ class JdbcSource(Part):
     user: str | None = None
     password: Password | None = None
     driver: str | None = None
-    """The driver's Java class. Pass its jar to the job with --jar."""
+    """Java class of the JDBC driver. Pass the driver's jar to the job with --jar."""
 
     watermark: Watermark | None = None
     partitions: Partitions | None = None
     fetch_size: Annotated[int, Field(ge=1)] = 10_000
-    """Rows per round trip, which limits the memory of a task."""
+    """Number of rows that the driver fetches per round trip, which limits the memory of a Spark task."""
 
     options: Annotated[Options, AfterValidator(_check_jdbc_options)] = {}
 
@@ -238,42 +238,42 @@ Source: TypeAlias = Annotated[FileSource | DeltaSource | JdbcSource, Field(discr
 
 
 class SqlStep(Part):
-    """A query over the sources and earlier steps. Later steps can read its result as a view."""
+    """A SQL query of the sources and earlier steps. Later steps can query its result as a view."""
 
     view: Identifier
     sql: Annotated[str, Field(min_length=1)]
 
 
 class DatasetTarget(Part):
-    """The Delta table that is written, and the name under which it is shared."""
+    """The Delta table that the dataset writes, and the name under which it is shared."""
 
     location: Location
     share: Annotated[str, AfterValidator(_check_share)] | None = None
-    """SHARE.SCHEMA.TABLE; without it nothing is shared."""
+    """Name SHARE.SCHEMA.TABLE under which the table is shared; without it, the table is not shared."""
 
     create_share: bool = False
-    """Create the share if it does not exist. Without this setting, an unknown share counts as a typo."""
+    """Create the share if it does not exist. Without this setting, an unknown share is an error."""
 
     storage: str = ""
-    """Name of the catalog's storage for the location; AWS S3 if empty."""
+    """Name of the storage in the catalog through which the server reads the location; AWS S3 if empty."""
 
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
+    """Whether recipients may read earlier versions and the change data feed."""
 
     comment: str | None = None
     columns: dict[Column, str] = {}
-    """Comments on columns."""
+    """Comments on columns of the table, by column name."""
 
     partition_by: list[Column] = []
     cluster_by: Annotated[list[Column], Field(max_length=4)] = []
-    """Columns for liquid clustering; Delta accepts four at most."""
+    """Columns for liquid clustering, at most four."""
 
     properties: Options = {}
-    """Table properties, such as `delta.deletedFileRetentionDuration`."""
+    """Delta table properties, such as `delta.deletedFileRetentionDuration`."""
 
     change_data_feed: bool = True
     evolve_schema: bool = False
-    """Accept new columns (with mode overwrite any other schema), and Parquet files that lack columns of others."""
+    """Accept new columns (with mode overwrite any new schema), and Parquet files without some columns of the others."""
 
 
 class Overwrite(Part):
@@ -283,11 +283,11 @@ class Overwrite(Part):
 
 
 class OverwritePartitions(Part):
-    """Replace the partitions of the new rows, or the table's rows that satisfy a condition."""
+    """Replace the table's partitions that the new rows belong to, or its rows that satisfy a condition."""
 
     mode: Literal["overwrite_partitions"]
     where: str | None = None
-    """The table's rows that satisfy this condition are replaced. All new rows must satisfy it too."""
+    """SQL condition for the rows of the table to replace. All new rows must satisfy it too."""
 
 
 class Append(Part):
@@ -297,24 +297,24 @@ class Append(Part):
 
 
 class Keyed(Part):
-    """Write modes that compare rows by their keys."""
+    """Base class of the write modes that match new rows with the table's rows by key columns."""
 
     keys: Columns
     delete_when: Annotated[str, Field(min_length=1)] | None = None
-    """A condition in SQL, such as `op = 'D'`: a row that satisfies it deletes its key (scd2: ends its state). The
-    condition's columns are not written, unless the table has them or `keys`, `at` or `target` name them."""
+    """SQL condition, such as `op = 'D'`: a row that satisfies it deletes its key (scd2: ends its current state).
+    Columns of the condition are not written, unless the table has them or `keys`, `at` or `target` name them."""
 
     delete_missing: bool = False
-    """Delete the table's keys that the rows lack (scd2: end their states), because each run reads the complete data.
-    Rows that expectations leave out count as present. A run without any rows is refused."""
+    """Delete keys of the table that the new rows do not contain (scd2: end their states), because each run reads the
+    complete data. Keys of rows that expectations leave out are not missing. A run without any rows fails."""
 
     at_most: Limit | None = None
-    """How many of the table's current keys may be missing: `5 %` by default, or `100 rows` for example. If more are
-    missing, nothing is written."""
+    """Maximum share or number of the table's current keys that `delete_missing` deletes, such as `100 rows`; `5 %` by
+    default. If more are missing, the run fails and writes nothing."""
 
     @property
     def missing_at_most(self) -> str | None:
-        """The limit of missing keys; None if missing keys stay in the table."""
+        """The maximum of missing keys that a run deletes; None if missing keys stay in the table."""
         return (self.at_most or "5 %") if self.delete_missing else None
 
 
@@ -325,11 +325,11 @@ class Merge(Keyed):
 
 
 class Scd2(Keyed):
-    """Keep every state of a key with its period (slowly changing dimension, type 2)."""
+    """Keep every state of a key with its period of validity (slowly changing dimension, type 2)."""
 
     mode: Literal["scd2"]
     at: Column | None = None
-    """The column with the time from which a row is valid; without it, the time of the run."""
+    """Column with the time from which a row is valid; without it, rows are valid from the time of the run."""
 
     valid_from: Column = "valid_from"
     valid_to: Column = "valid_to"
@@ -340,27 +340,27 @@ Write: TypeAlias = Annotated[Overwrite | OverwritePartitions | Append | Merge | 
 
 
 class StreamSettings(Part):
-    """Follow one source: every batch of it passes through the steps and is written exactly once."""
+    """Read one source as a stream. Each batch of new rows passes through the steps and is written exactly once."""
 
     source: Identifier
     checkpoint: Location
-    """Folder that records what was read. Use a separate folder for each dataset."""
+    """Spark checkpoint folder, which records what was read. Use a separate folder for each dataset."""
 
 
 Bound: TypeAlias = int | float | date | datetime | str
 
 
 class Expectation(Part):
-    """A rule for the rows. A null satisfies every rule except `not_null`, as in a CHECK constraint."""
+    """A rule that rows must satisfy. As in a CHECK constraint, a null satisfies every rule except `not_null`."""
 
     name: Identifier | None = None
     action: Literal["fail", "drop", "quarantine", "warn"] = "fail"
-    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the quarantine table with the reason.
-    warn: it is written, counted and reported."""
+    """Action for a row that fails the rule. fail: the run fails and writes nothing. drop: the row is left out.
+    quarantine: it is written to the quarantine table with the reason. warn: it is written, counted and reported."""
 
     @property
     def title(self) -> str:
-        """The name, or the kind of expectation and its columns."""
+        """The name of the expectation; without one, its type and columns."""
         return self.name or "_".join([self.expect, *self.about])  # type: ignore[attr-defined]
 
     @property
@@ -373,26 +373,26 @@ class RowExpectation(Expectation):
     """An expectation that each row satisfies or fails."""
 
     at_most: Limit | None = None
-    """How many rows of a run (of a batch, in a stream) may fail, for example `1 %` or `100 rows`. With `fail` they are
-    written, with `drop` and `quarantine` they are left out. If more rows fail, nothing is written."""
+    """Maximum of rows of a run (in a stream, of a batch) that may fail, such as `1 %` or `100 rows`. Up to it, `fail`
+    writes the failing rows; `drop` and `quarantine` leave them out. If more rows fail, nothing is written."""
 
 
 class NotNull(RowExpectation):
-    """None of the columns is null."""
+    """None of the columns is null in any row."""
 
     expect: Literal["not_null"]
     columns: Columns
 
 
 class Unique(RowExpectation):
-    """The rows of a run have different values; drop and quarantine leave out all rows with equal values."""
+    """Rows of a run have different values in the columns; drop and quarantine leave out all rows with equal values."""
 
     expect: Literal["unique"]
     columns: Columns
 
 
 class Range(RowExpectation):
-    """The value is neither below `min` nor above `max`."""
+    """The column's values are neither below `min` nor above `max`."""
 
     expect: Literal["range"]
     column: Column
@@ -401,7 +401,7 @@ class Range(RowExpectation):
 
 
 class AcceptedValues(RowExpectation):
-    """The value is one of these."""
+    """The column's values are all in a list."""
 
     expect: Literal["accepted_values"]
     column: Column
@@ -409,26 +409,26 @@ class AcceptedValues(RowExpectation):
 
 
 class Reference(RowExpectation):
-    """The values exist in another source or step."""
+    """The values of the columns exist in another source or step, as for a foreign key."""
 
     expect: Literal["reference"]
     columns: Columns
     to: Identifier
-    """A source or step."""
+    """Name of the source or step that contains the accepted values."""
 
     to_columns: list[Column] = []
     """Columns of `to`, in the order of `columns`; by default the same names."""
 
 
 class Condition(RowExpectation):
-    """A condition in SQL holds for every row."""
+    """Every row satisfies a SQL condition."""
 
     expect: Literal["sql"]
     condition: Annotated[str, Field(min_length=1)]
 
 
 class RowCount(Expectation):
-    """The number of a run's rows is between `min` and `max`."""
+    """The number of rows of a run is between `min` and `max`."""
 
     expect: Literal["row_count"]
     min: Annotated[int, Field(ge=0)] | None = None
@@ -437,7 +437,7 @@ class RowCount(Expectation):
 
 
 class FreshnessExpectation(Expectation):
-    """The latest value of a time column is not older than `within`."""
+    """The latest value of a time column is not older than the duration `within`."""
 
     expect: Literal["freshness"]
     column: Column
@@ -452,7 +452,7 @@ AnyExpectation: TypeAlias = Annotated[
 
 
 class Schedule(Part):
-    """Expression of EventBridge Scheduler, and its time zone."""
+    """Times at which a stack runs the dataset: an expression of EventBridge Scheduler and its time zone."""
 
     expression: Annotated[str, AfterValidator(check_schedule)]
     timezone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
@@ -463,31 +463,31 @@ class Dataset(Part):
 
     name: Identifier
     variables: Annotated[dict[Identifier, Variable], Field(max_length=MOST_ITEMS)] = {}
-    """By name. `{{ run_date }}` exists in every dataset."""
+    """Variables by name. Every dataset has the variable `run_date`, even if it is not declared."""
 
     sources: Annotated[dict[Identifier, Source], Field(min_length=1, max_length=MOST_ITEMS)]
-    """By name. Steps read each source as a view."""
+    """Sources by name. Steps can query each source as a view with this name."""
 
     steps: Annotated[list[SqlStep], Field(max_length=MOST_ITEMS)] = []
-    """Queries in order. The result of the last step is written; without steps, the rows of the only source."""
+    """SQL queries, run in this order. The result of the last one is written; without steps, that of the only source."""
 
     target: DatasetTarget
     write: Write
     stream: StreamSettings | None = None
     expectations: Annotated[list[AnyExpectation], Field(max_length=MOST_ITEMS)] = []
     quarantine: Location | None = None
-    """Location of the quarantine table; by default the target's location with `_quarantine`."""
+    """Location of the quarantine table; by default the target's location followed by `_quarantine`."""
 
     schedule: Schedule | None = None
 
     @property
     def quarantine_location(self) -> str:
-        """Location of the quarantine table."""
+        """Location of the quarantine table, declared or by default."""
         return self.quarantine or f"{self.target.location}_quarantine"
 
     @property
     def runs_location(self) -> str:
-        """Default location of the table of runs."""
+        """Default location of the runs table, which has a row for each run of the dataset."""
         return f"{self.target.location}_runs"
 
     @property
@@ -503,7 +503,7 @@ class Dataset(Part):
 
     @property
     def only_new(self) -> list[str]:
-        """Names of the sources of which each file is read once."""
+        """Names of the sources with `only_new`, of which each file is read once."""
         return [name for name, source in self.sources.items() if getattr(source, "only_new", False)]
 
     @property
@@ -516,10 +516,10 @@ class Dataset(Part):
 
     @property
     def last_view(self) -> str:
-        """The view whose rows are written."""
+        """Name of the view whose rows are written to the target: the last step or the only source."""
         return self.steps[-1].view if self.steps else next(iter(self.sources))
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of dataset files. Editors use it to complete and check them."""
+    """Return the JSON Schema of dataset files, with which editors complete and check them."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Dataset.model_json_schema()}

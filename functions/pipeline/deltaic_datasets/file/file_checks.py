@@ -1,4 +1,4 @@
-"""Check a dataset file without Spark, and report all mistakes with their lines."""
+"""Check a dataset file without Spark, and report all errors with their lines."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ FIELDS = sorted(
 OVERWRITING = frozenset({"overwrite", "overwrite_partitions"})
 
 MOST_MISTAKES = 100
-"""Limit of reported mistakes of one kind. The next check reports the rest."""
+"""Maximum number of errors that each stage of a check reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Result of a check: the findings, and the dataset if the file has no mistakes."""
+    """Result of a check: errors and warnings, and the dataset if the file has no errors."""
 
     dataset: Dataset | None
     findings: Sequence[Mistake]
@@ -53,12 +53,12 @@ class Checked:
 
     @property
     def mistakes(self) -> Sequence[Mistake]:
-        """The findings for which the file is refused."""
+        """The findings that are errors, not only warnings."""
         return [finding for finding in self.findings if not finding.doubtful]
 
 
 class WrongFile(PipelineError):
-    """A dataset file has mistakes; the message has a line for each."""
+    """A dataset file has errors. The message has a line for each of them."""
 
     code = "WRONG_DATASET"
 
@@ -68,9 +68,9 @@ class WrongFile(PipelineError):
 
 
 def check(text: str, set_values: Mapping[str, str] | None = None) -> Checked:
-    """Check the text of a dataset file; findings are in the order of its lines.
+    """Check the text of a dataset file and return errors and warnings, sorted by line.
 
-    `set_values` are texts of variables, from --set. None means that no run follows: missing values are only warnings.
+    `set_values` maps variables to strings from --set. None means that no run follows: missing values are only warnings.
     """
     try:
         unbound = Document.read(text)
@@ -97,9 +97,9 @@ def check(text: str, set_values: Mapping[str, str] | None = None) -> Checked:
 
 
 def dataset_of(text: str, file: str, set_values: Mapping[str, str] = MappingProxyType({})) -> tuple[Dataset, Document]:
-    """Return the dataset of a file, with relative paths resolved; raises WrongFile with all mistakes.
+    """Return the dataset in the text of a file, with relative paths resolved; raises WrongFile with all errors.
 
-    `set_values` are texts of its variables, from --set.
+    `set_values` maps names of the file's variables to their values as strings, from --set.
     """
     checked = check(text, set_values)
     if checked.dataset is None or checked.document is None:
@@ -189,7 +189,7 @@ def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 
 
 def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Yield settings with which delete_missing would delete keys although the source has their rows."""
+    """Yield settings with which `delete_missing` would delete keys whose rows are still in the source."""
     path: Path = ("write", "delete_missing")
     write = dataset.write
     if not isinstance(write, Keyed) or not write.delete_missing:
@@ -238,7 +238,7 @@ def _check_jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
 
 
 def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: Document) -> Iterator[tuple[Path, str]]:
-    """Yield settings that do not work with a watermark, because they need all rows or would add rows twice."""
+    """Yield settings that conflict with a watermark, because they need all rows or would add rows twice."""
     watermark, path = source.watermark, ("sources", name, "watermark")
     if watermark is None:
         return

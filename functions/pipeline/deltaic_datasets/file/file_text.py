@@ -9,14 +9,14 @@ from deltaic_pipeline.failures import PipelineError
 LARGEST_BYTES = 128_000
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
-"""Start of an absolute path or a URL."""
+"""Matches the start of an absolute path or of a URL."""
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-"""Characters that have a meaning in globs."""
+"""Matches characters that are special in globs."""
 
 
 def text_of(file: str) -> str:
-    """Return the text of a dataset file at a path or `s3://bucket/key`; raises `NotFound`, `PipelineError`."""
+    """Read a dataset file at a path or `s3://bucket/key`; raises `NotFound`, or `PipelineError` if unreadable."""
     try:
         content = _read_object(file) if file.startswith("s3://") else _read_file(file)
         if len(content) <= LARGEST_BYTES:
@@ -29,7 +29,7 @@ def text_of(file: str) -> str:
 
 
 def resolve_path(file: str, path: str) -> str:
-    """Return a path of a dataset file; a relative path starts at the file's folder, wherever a job runs."""
+    """Resolve a path in a dataset file. Relative paths are relative to the file's folder, wherever the job runs."""
     if _ABSOLUTE.match(path):
         return path
     folder = file.rpartition("/")[0] if "://" in file else str(Path(file).absolute().parent)

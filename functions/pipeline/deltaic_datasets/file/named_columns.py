@@ -1,4 +1,4 @@
-"""Check that the columns in a dataset file exist in its rows or its table, and have suitable types."""
+"""Check that the columns that a dataset file names exist in its rows or table, and have suitable types."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,21 +11,21 @@ from deltaic_datasets.file.dataset_model import Dataset
 UNSORTED = frozenset(
     {"array", "binary", "boolean", "geography", "geometry", "interval", "map", "struct", "variant", "void"}
 )
-"""Types without minimum and maximum in Delta's statistics. Delta cannot cluster by them."""
+"""Types for which Delta has no minimum and maximum statistics, so that it cannot cluster by them."""
 
 NESTED = frozenset({"array", "map", "struct", "variant"})
 
 Columns = Mapping[str, str]
-"""Types by the names of columns; of each type, the first word in Spark's DDL."""
+"""Types of columns by name, each as the first word of the type in Spark's DDL."""
 
 
 def column_mistakes(
     dataset: Dataset, rows: Columns, table: Iterable[str] | None = (), *, owner: str = "the rows"
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the fields of a dataset whose columns do not exist, or have an unsuitable type, with a message.
+    """Yield the path and an error for each field of a dataset that names a missing or unsuitable column.
 
-    `rows` are the columns of the last step; messages call their owner `owner`. `table` are the columns of the existing
-    table, None if they are unknown.
+    `rows` are the columns of the last step, and `owner` is what messages call these rows. `table` are the columns of
+    the existing table; None if they are unknown.
     """
     columns = names_by_lower_case([*(table or ()), *rows, *_state_columns(dataset)])
     types = {name.lower(): type_ for name, type_ in rows.items()}
@@ -51,7 +51,7 @@ def column_mistakes(
 
 
 def table_column_mistakes(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
-    """Yield the fields of a dataset whose columns the existing table lacks and no rows can add, with a message."""
+    """Yield the path and an error for each field that names a column which the existing table will never have."""
     state_columns = names_by_lower_case(_state_columns(dataset))
     if not dataset.target.evolve_schema:
         rows = {name: kind for name, kind in table.items() if name.lower() not in state_columns}
@@ -66,7 +66,7 @@ _PARTICIPLES = {"partition_by": "partitioned", "cluster_by": "clustered"}
 
 
 def name_refusal(name: str, properties: Mapping[str, str]) -> str | None:
-    """Return the message for a column name that a new Delta table with these properties refuses, else None."""
+    """Return an error for a column name that is invalid in a new Delta table with these properties, else None."""
     mapping = {key.lower(): value.lower() for key, value in properties.items()}.get("delta.columnmapping.mode", "none")
     if mapping != "none" or not set(name) & set(" ,;{}()\n\t="):
         return None

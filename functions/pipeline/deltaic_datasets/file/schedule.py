@@ -1,6 +1,6 @@
 """Check schedule expressions (`cron`, `rate` and `at`) by the rules of EventBridge Scheduler.
 
-EventBridge Scheduler itself refuses a wrong expression only at deployment, long after the file was checked.
+EventBridge Scheduler itself reports an invalid expression only at deployment, long after the file was checked.
 """
 
 import re
@@ -26,7 +26,7 @@ class _CronField:
             self._check_part(part)
 
     def _check_part(self, part: str) -> None:
-        """Accept `*`, `5`, `5-7`, `*/2`, `5/2`, `5-7/2`; for days also `?`, `L`, `15W`, `LW`, `6L`, `6#3`."""
+        """Accept `*`, `5`, `5-7`, `*/2`, `5/2`, `5-7/2`; for days also `?`, `L`, `15W`, `LW`, `6L`, `6#3`; or raise."""
         if part in {"*", "?"} and (part == "*" or self.name.startswith("day")):
             return
         if self.name == "day of month" and (part in {"L", "LW"} or re.fullmatch(r"\d+W", part)):
@@ -49,7 +49,7 @@ class _CronField:
             raise ValueError(f"the {self.name} field has the range '{span}', which ends before it begins")
 
     def numbers(self, text: str) -> set[int] | None:
-        """Return the numbers that a valid text matches; None for all numbers, or if they depend on the month."""
+        """Return the numbers that a valid cron field matches; None for all, or if they depend on the month."""
         values: set[int] = set()
         for part in text.split(","):
             span, _, stride = part.partition("/")
@@ -82,7 +82,7 @@ _FIELDS = (
 
 
 def check_schedule(text: str) -> str:
-    """Return the expression if EventBridge Scheduler accepts it; raises ValueError with the reason."""
+    """Return a schedule expression if it is valid for EventBridge Scheduler; raises ValueError with the reason."""
     match = _EXPRESSION.fullmatch(text.strip())
     if match is None:
         raise ValueError("write cron(0 6 * * ? *), rate(1 day) or at(2026-12-31T06:00:00)")
@@ -127,7 +127,7 @@ def _check_cron(body: str) -> None:
 
 
 def _has_matching_day(*numbers: set[int] | None) -> bool:
-    """Return whether any date matches these numbers of days, months and years; None matches every number."""
+    """Return whether a date with these days, months and years exists; None matches every number."""
     _, _, days, months, _, years = numbers
     if days is None:
         return True

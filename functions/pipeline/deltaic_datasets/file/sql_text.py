@@ -1,4 +1,4 @@
-"""Check the SQL of a dataset file without Spark: queries, conditions and names of views."""
+"""Check the SQL of a dataset file with sqlglot, without Spark: queries, conditions and names of views."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ UNCERTAIN = "is not {}: check it with --dry-run, which asks Spark"
 
 
 def sql_mistakes(document: Document) -> Iterator[Mistake]:
-    """Yield SQL that is not a query, and unknown views. What only sqlglot cannot read is a warning: Spark may."""
+    """Yield errors for SQL that is not a query, and for unknown views; warnings if sqlglot cannot parse it."""
     content = document.value if isinstance(document.value, dict) else {}
     yield from _check_conditions(document, content)
     sources, steps = content.get("sources"), content.get("steps")
@@ -58,7 +58,7 @@ def _check_condition(document: Document, path: Path, sql: str) -> Iterator[Mista
 
 
 def condition_columns(sql: str, view: str) -> set[str]:
-    """Return the columns of a view in a condition; none if sqlglot cannot read it."""
+    """Return the columns of a view that occur in a SQL condition; none if sqlglot cannot parse it."""
     import sqlglot
     from sqlglot import expressions
     from sqlglot.errors import SqlglotError
@@ -72,9 +72,9 @@ def condition_columns(sql: str, view: str) -> set[str]:
 
 
 def output_name_mistakes(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Yield the columns of the last step whose names a new Delta table refuses, if sqlglot can read the step.
+    """Yield an error for each column of the last step whose name is invalid in a new Delta table.
 
-    Follows `SELECT *` from one view to its step or source.
+    Finds nothing if sqlglot cannot parse the step. Resolves `SELECT *` from one view to the view's step or source.
     """
     import sqlglot
     from sqlglot import expressions

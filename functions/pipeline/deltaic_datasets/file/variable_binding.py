@@ -1,7 +1,7 @@
 """Replace `{{ name }}` in the paths, queries and conditions of a dataset file by the variable's value.
 
-In SQL a placeholder must be a separate token, according to sqlglot. If sqlglot and Spark disagree, the query fails. It
-cannot inject SQL, because no part of a literal is interpreted as SQL (`variable_values`).
+In SQL a placeholder must be a separate token according to sqlglot. If Spark's parser disagrees with sqlglot, the query
+fails. A value cannot inject SQL, because no part of its literal is interpreted as SQL (`variable_values`).
 """
 
 import re
@@ -17,18 +17,18 @@ from deltaic_terminal.nearest import did_you_mean
 from deltaic_datasets.file.variable_values import EXAMPLES, Kind, Value, literal, parse_value, to_text
 
 RUN_DATE = "run_date"
-"""The variable of every dataset: the day (as a timestamp: the exact time) for which a schedule starts the run."""
+"""Variable that every dataset has: the day for which a schedule starts the run (the exact time, if a timestamp)."""
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
 _REFERENCE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?::\s*(\S+)\s*)?")
 _DATE_FORMAT = re.compile(r"(?:%[YmdHMS]|[\w=/-]|\.(?!\.))+")
 _SEGMENT = re.compile(r"[\w=+@](?:[\w=+@ -]|\.(?!\.))*(?<![. ])")
-"""A name within a path: no separator, no scheme, no glob, no `..`."""
+"""Matches one segment of a path: without separator, URL scheme, glob characters and `..`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundContent:
-    """Content of a file in which values have replaced the variables."""
+    """Content of a dataset file in which the values of variables have replaced the placeholders."""
 
     content: Any
     mistakes: list[Mistake] = field(default_factory=list)
@@ -37,9 +37,9 @@ class BoundContent:
 
 
 def bind(document: Document, set_values: Mapping[str, str] | None) -> BoundContent:
-    """Replace variables by their values. A missing or wrong value is a mistake, and an example replaces it.
+    """Replace placeholders by values of variables. A missing or invalid value is an error, and an example replaces it.
 
-    `set_values` are the texts of `--set`. None means that no run follows, so that a missing value is only a warning.
+    `set_values` maps names to strings from `--set`. None means that no run follows: a missing value is only a warning.
     """
     content = document.value if isinstance(document.value, dict) else {}
     kinds = _variable_types(content)
@@ -118,7 +118,7 @@ class _Binding:
         self.used: set[str] = set()
 
     def bind(self, path: tuple[str | int, ...], value: Any) -> Any:
-        """Return a value of the file with its placeholders replaced."""
+        """Return the value at a path of the file, with the placeholders in it replaced."""
         match value:
             case dict():
                 return {name: self.bind((*path, name), each) for name, each in value.items()}
@@ -188,9 +188,9 @@ class _Binding:
         problem: str,
         write: Callable[[str, str | None], str],
     ) -> str:
-        """Return the text that replaces a placeholder; `problem` is a reason why no value can replace it.
+        """Return the text that replaces a placeholder; `problem` is the reason if no value may replace it here.
 
-        In a file without `variables`, invalid placeholders remain as text: such files are older than variables.
+        In a file without `variables`, invalid placeholders remain unchanged, because it may be older than variables.
         """
         reference = _REFERENCE.fullmatch(match[1])
         if not self._declared and (reference is None or (problem and reference[1] != RUN_DATE)):
@@ -218,7 +218,7 @@ class _Binding:
 
 
 def _tokens(sql: str, dialect: str) -> tuple[set[int], set[int]]:
-    """Return the positions of placeholders that are separate tokens, and of those in comments."""
+    """Return the offsets in SQL of placeholders that are separate tokens, and of placeholders in comments."""
     import sqlglot
     from sqlglot.errors import TokenError
 

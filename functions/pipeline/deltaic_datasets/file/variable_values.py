@@ -1,6 +1,6 @@
-"""Parse the values of a dataset's variables by type, and write them as literals of SQL.
+"""Parse the values of a dataset's variables by type, and format them as SQL literals.
 
-A string cannot change a query, because its literal has only hexadecimal digits.
+A string cannot inject SQL, because its literal contains only hexadecimal digits.
 """
 
 import math
@@ -31,7 +31,7 @@ EXAMPLES: Mapping[Kind, Value] = {
 
 
 def parse_value(kind: Kind, value: Value) -> Value:
-    """Return a value of the type. Texts are parsed, other values must have the type. Raises ValueError."""
+    """Convert a value to a variable's type: parse a string; raise ValueError if another value has a different type."""
     if isinstance(value, str):
         return _parse_text(kind, value)
     match kind, value:
@@ -80,7 +80,7 @@ def _type_message(kind: Kind, value: Value) -> str:
 
 
 def to_text(value: Value) -> str:
-    """Return a value as text for a path or a command line."""
+    """Format a variable's value for a path or a command line."""
     match value:
         case bool():
             return str(value).lower()
@@ -91,9 +91,9 @@ def to_text(value: Value) -> str:
 
 
 def literal(value: Value, *, standard: bool = False) -> str:
-    """Return a value as a literal of Spark's SQL, or of any database's SQL if `standard`.
+    """Format a variable's value as a literal of Spark SQL or, with `standard`, of the SQL of any database.
 
-    `standard` raises ValueError for strings, because each database ends strings in its own way.
+    With `standard`, raises ValueError for strings, because databases differ in how they escape strings.
     """
     match value:
         case bool():

@@ -1,4 +1,4 @@
-"""Build a dataset for each step of a period: `python -m deltaic_datasets.run.backfill FILE --from --to`."""
+"""Run a dataset for each date or hour of a period: `python -m deltaic_datasets.run.backfill FILE --from --to`."""
 
 import argparse
 import sys
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 OpenTable = Callable[[str], "DeltaTable | None"]
-"""Return a table as it was before the backfill began; None if it does not exist."""
+"""Function that returns a Delta table at its version before the backfill began; None if it does not exist."""
 
 RESUME_HINT = "run the same command again to continue; steps that are done are skipped"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the steps that the command line describes and return the exit code."""
+    """Run the steps of the backfill that the command line describes, and return the exit code."""
     options = parser("backfill").parse_args(arguments, argparse.Namespace(dry_run=False))
     job = partial(_run_backfill, options)
     return run_job(job, as_json=options.json, show_values=options.show_values, stopped=RESUME_HINT)
 
 
 def requested_backfill(options: argparse.Namespace) -> Backfill:
-    """Return the steps of a command line; raises a DeltaicError for wrong arguments or a wrong file."""
+    """Return the backfill of a command line; raises a DeltaicError for invalid arguments or an invalid dataset file."""
     return backfill_of(
         text_of(options.file),
         options.file,

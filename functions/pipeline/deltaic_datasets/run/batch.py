@@ -1,4 +1,4 @@
-"""Run a dataset once: take leases, commit the rows in one transaction, update properties and catalog entry."""
+"""Run a dataset once: acquire leases, commit rows in one transaction, update table properties and catalog."""
 
 import time
 from dataclasses import replace
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def build(spark: "SparkSession", run: Run, catalog: JobCatalog, progress: Progress) -> RunSummary:
-    """Write a new version of the table (in a stream, one for each batch), then the catalog entry.
+    """Commit a new version of the table (one per batch of a stream), then share it in the catalog.
 
-    Raises `ExpectationFailed`; `Conflict` if another writer has the table, or another table has the name; `LeaseLost`
-    if the lease is lost during the run (the run then reports no result); `PipelineError` for other errors. An error
-    before the commit leaves the table unchanged. `Unfinished` is an error after the commit: the next run completes
-    properties, comments and catalog entry. To complete the quarantine table, repeat the run with its id.
+    Raises `ExpectationFailed`; `Conflict` if another writer has a lease on the table, or another table is shared under
+    the name; `LeaseLost` if this run loses its lease (it then reports no result); `PipelineError` for other errors. All
+    leave the table unchanged if raised before the commit. `Unfinished` is raised after the commit: the next run
+    completes properties, comments and catalog. To complete the quarantine table, repeat the run with the same id.
     """
     dataset, target = run.dataset, target_of(run.dataset)
     location = catalog_location(target.location)
@@ -52,7 +52,7 @@ def build(spark: "SparkSession", run: Run, catalog: JobCatalog, progress: Progre
 
 
 def refuse_unshareable(run: Run, catalog: JobCatalog) -> None:
-    """Raise a DeltaicError if the table cannot be shared under its name; needs no Spark."""
+    """Raise a DeltaicError if the catalog does not permit to share the table under its name; needs no Spark."""
     entry = _entry(run)
     if entry is not None:
         try:
@@ -112,9 +112,9 @@ def _run_batch(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progre
 
 
 def _find_advance(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> Advance:
-    """Return the windows that a run with watermarks reads; a committed attempt with the same id has them already.
+    """Return the windows that a run with watermarks reads, from a committed attempt with its id or new ones.
 
-    If the previous run was killed before it wrote its quarantined rows, its rows are read again and quarantined first.
+    If the previous run was killed before it wrote its quarantined rows, its rows are first read again and quarantined.
     """
     with attempt.refusals():
         earlier = advances(attempt.spark, run, target)

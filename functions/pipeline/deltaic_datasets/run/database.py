@@ -1,4 +1,4 @@
-"""Read tables and queries of databases by JDBC, in parallel if the source has `partitions`."""
+"""Read tables and queries of databases by JDBC, in parallel if the source declares `partitions`."""
 
 import json
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 PARALLEL = frozenset({"partitioncolumn", "lowerbound", "upperbound", "numpartitions"})
-"""Options of Spark's reader for parallel reads, which a query of one value cannot have."""
+"""Options of Spark's JDBC reader for parallel reads, which must be omitted from a query of a single value."""
 
 
 def read_database(spark: "SparkSession", source: JdbcSource) -> "DataFrame":
-    """Return the rows of a source (lazily); raises `PipelineError` if its password cannot be read."""
+    """Return the rows of a JDBC source as a lazy DataFrame; raises `PipelineError` if its password cannot be read."""
     ranges = source.partitions
     parallel = {} if ranges is None else {
         "partitionColumn": ranges.column,
@@ -35,7 +35,7 @@ def read_database(spark: "SparkSession", source: JdbcSource) -> "DataFrame":
 
 
 def refuse_rounded(schema: "StructType") -> None:
-    """Raise `PipelineError` for decimals that Spark would round: NUMERIC without a precision or beyond 38 digits."""
+    """Raise `PipelineError` for decimal columns that Spark would round: without precision, or above 38 digits."""
     from pyspark.sql import types
 
     rounded = [
@@ -52,9 +52,9 @@ def refuse_rounded(schema: "StructType") -> None:
 
 
 def highest_value(spark: "SparkSession", source: JdbcSource, field: "StructField") -> str | None:
-    """Return the highest value of a column as text, computed by the database; None if there are no rows.
+    """Return the highest value of a column as a string, computed by the database; None if there are no rows.
 
-    Raises `PipelineError` if a row has a null in the column, because no window would include that row.
+    Raises `PipelineError` if the column has a null, because no window of a watermark would include that row.
     """
     options = {option: value for option, value in source.options.items() if option.lower() not in PARALLEL}
     if not _read(spark, source, _table_expression(source), options).where(f"{quoted(field.name)} IS NULL").isEmpty():
@@ -87,7 +87,7 @@ def _read(spark: "SparkSession", source: JdbcSource, table: str, extra: Mapping[
 
 
 def read_password(source: Password) -> str:
-    """Return a password from the environment or from Secrets Manager; raises `PipelineError`."""
+    """Return a password from an environment variable or Secrets Manager; raises `PipelineError` if it is not there."""
     if source.environment is not None:
         value = os.environ.get(source.environment)
         if value is None:

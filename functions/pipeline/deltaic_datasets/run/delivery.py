@@ -1,4 +1,4 @@
-"""Recognize a delivery that the last run has written, by a digest of everything that decides its rows."""
+"""Skip input that the last run has already written, by a digest of everything that determines its rows."""
 
 import json
 import re
@@ -26,13 +26,13 @@ VARIES = re.compile(
     r"|rand(n|om|str)?|monotonically_increasing_id|spark_partition_id)\b|\b(now|uuid|uniform|shuffle)\s*\(|'\s*now\b",
     re.IGNORECASE,
 )
-"""SQL that may return other rows for the same input. A false match only costs reading the files again."""
+"""Matches SQL that may return other rows for the same input. A false match only means that files are read again."""
 
 
 def delivery_of(spark: "SparkSession", run: Run) -> str:
-    """Return the digest of a run's input: files, Delta versions, dataset, code and Spark's version.
+    """Return a digest of a run's input: its files, Delta table versions, dataset, our code and Spark's version.
 
-    Returns an empty string if the same input may result in other rows, or if writing them again changes the table.
+    Returns an empty string if equal input may result in other rows, or if writing equal rows again changes the table.
     """
     dataset = run.dataset
     if not isinstance(dataset.write, dataset_model.Keyed) or dataset.stream is not None:
@@ -50,7 +50,7 @@ def delivery_of(spark: "SparkSession", run: Run) -> str:
 
 
 def written_before(spark: "SparkSession", run: Run, target: DeltaTarget, delivery: str) -> WriteResult | None:
-    """Return the table's version if its last write was another complete run of this dataset and delivery."""
+    """Return the table's version if its last write was a complete run with another id but the same input digest."""
     last = last_write(spark, target) if delivery and exists(spark, target) else {}
     if (last.get("dataset"), last.get("delivery")) != (run.dataset.name, delivery) or last["run"] == run.run_id:
         return None

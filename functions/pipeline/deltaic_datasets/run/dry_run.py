@@ -1,4 +1,4 @@
-"""Dry run of a dataset: count rows and compare columns and keys, without writing."""
+"""Dry run of a dataset: count its rows and compare columns and keys with the table, without writing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """Report of what a run would do now."""
+    """Report of what a run of the dataset would do now."""
 
     location: str
     mode: str
@@ -41,23 +41,23 @@ class DryRun:
     pending: Sequence[str]
     rows: int
     written: int
-    """Rows that no source and no expectation leaves out."""
+    """Number of rows to write, without those that sources or expectations leave out."""
 
     quarantined: int
     dropped: int
 
     verdicts: Sequence[ExpectationVerdict]
     effect: dict[str, int]
-    """For merge and scd2: numbers of new, changed, unchanged and deleted keys, and of missing keys, also deleted."""
+    """For merge and scd2, numbers of new, changed, unchanged and deleted keys, and of missing keys to delete."""
 
     refused: str
-    """Why the run would fail instead of deleting the missing keys; empty if it would delete them."""
+    """Reason why the run would fail instead of deleting the missing keys; empty if it would delete them."""
 
     spark_plan: str
     windows: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
-        """Return the report as text."""
+        """Return the lines of the report for a terminal."""
         yield f"{self.mode} {self.location}" + (" (a new table)" if self.new else "")
         yield from (f"reads {line}" for line in self.windows)
         yield "columns: " + ", ".join(self.columns)
@@ -76,12 +76,12 @@ class DryRun:
         yield from self.spark_plan.splitlines()
 
     def event(self) -> dict[str, Any]:
-        """Return the report for --json."""
+        """Return the report as a JSON object for --json."""
         return {"event": "plan", **asdict(self)}
 
 
 def plan_run(spark: "SparkSession", run: Run, progress: Progress = silent) -> DryRun:
-    """Return what a run would do; raises `PipelineError` if the run could not start."""
+    """Return a report of what a run would do; raises `PipelineError` if the run could not start."""
     from pyspark import StorageLevel
 
     target = target_of(run.dataset)

@@ -1,9 +1,9 @@
-"""Evaluate the expectations of a dataset with Spark expressions: flags on rows, counts and verdicts.
+"""Evaluate the expectations of a dataset with Spark expressions: flag rows, count them and compute verdicts.
 
-Expectations of single rows (`not_null`, `range`, `accepted_values`, `sql`) add flags to each row, and the pass that
-writes the rows counts them. `reference` needs a join for its flag, and `unique` with drop or quarantine needs a window.
-`row_count`, `freshness`, other `unique` and every limit (`at_most`) need all rows. For these, Spark keeps the rows on
-the executors' disks, counts them, and then writes them from there.
+Expectations about single rows (`not_null`, `range`, `accepted_values`, `sql`) add a flag column to the rows, and flags
+are counted in the pass that writes the rows. `reference` needs a join for its flag, `unique` with drop or quarantine a
+window function. `row_count`, `freshness`, other `unique` and every limit (`at_most`) need all rows first: Spark keeps
+the rows on the executors' disks, counts them, and then writes them from there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FLAG = "__expectation_"
-"""Prefix of the flags' columns."""
+"""Prefix of the names of flag columns."""
 
 ROWS, PASSING, QUARANTINED = "rows", "kept", "aside"
 FAILED_RUN = "an expectation failed, and the run with it"
-"""Spark's error at the first row that fails the run. The failing rows are counted afterwards."""
+"""Message of the Spark error that the first failing row raises. All failing rows are counted afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectationVerdict:
-    """Result of one expectation."""
+    """Result of one expectation for the rows of a run."""
 
     name: str
     action: str
     failing: int
-    """Number of failing rows; for `row_count` and `freshness` 1 if the run fails the expectation."""
+    """Number of failing rows; for `row_count` and `freshness`, 1 if all rows together fail the expectation."""
 
     said: str
     refused: bool = False
@@ -46,13 +46,13 @@ class ExpectationVerdict:
 
     @property
     def text(self) -> str:
-        """The expectation and its result."""
+        """Name of the expectation and its result, for messages."""
         return f"{self.name} ({self.said})"
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Numbers of a run's rows by what happens to them."""
+    """Numbers of rows of a run that are read, written and quarantined."""
 
     rows: int
     passing: int
@@ -60,19 +60,19 @@ class RowCounts:
 
     @property
     def dropped(self) -> int:
-        """The rows that are neither written nor quarantined."""
+        """Number of rows that are neither written nor quarantined."""
         return self.rows - self.passing - self.quarantined
 
 
 class Expectations:
-    """The expectations of a dataset, over rows whose sources and steps are views of their session."""
+    """Expectations of a dataset and their evaluation. Sources and steps must be views in the rows' Spark session."""
 
     def __init__(self, expectations: Sequence[dataset_model.AnyExpectation]) -> None:
         self._expectations = expectations
 
     @property
     def fits_one_pass(self) -> bool:
-        """True if the pass that writes the rows can evaluate all expectations."""
+        """True if all expectations can be evaluated in the same pass that writes the rows."""
         return all(
             _has_flag(rule) and rule.expect not in {"unique", "reference"} and _limit(rule) is None
             for rule in self._expectations
@@ -80,7 +80,7 @@ class Expectations:
 
     @property
     def quarantine_condition(self) -> str:
-        """SQL condition of the flagged rows to quarantine."""
+        """SQL condition that selects the flagged rows to quarantine."""
         return _any_flag(self._numbers_with("quarantine"))
 
     @property
@@ -89,7 +89,7 @@ class Expectations:
         return bool(self._numbers_with("quarantine"))
 
     def add_flags(self, rows: "DataFrame") -> "DataFrame":
-        """Return the rows with a flag for each expectation of rows: true if the row fails it."""
+        """Return the rows with a flag column for each expectation about rows: true if the row fails it."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions
 
@@ -106,7 +106,7 @@ class Expectations:
         return rows
 
     def aggregates(self) -> list["Column"]:
-        """Return the named aggregates over flagged rows from which the verdicts are computed."""
+        """Return the named aggregates of flagged rows from which `verdicts` and `counts` are computed."""
         from pyspark.sql import functions
 
         aggregates = [functions.count(functions.lit(1)).alias(ROWS)]
@@ -122,7 +122,7 @@ class Expectations:
         return aggregates
 
     def count_duplicates(self, flagged: "DataFrame") -> dict[str, int]:
-        """Return the number of rows with the same values as another, for each `unique` with fail or warn."""
+        """Return the number of rows with the same values as another row, for each `unique` with fail or warn."""
         from pyspark.sql import functions
 
         counts = {}
@@ -137,7 +137,7 @@ class Expectations:
         return counts
 
     def proves_unique_keys(self, keys: Sequence[str], verdicts: Sequence[ExpectationVerdict]) -> bool:
-        """Return whether the verdicts prove that no two rows to write have the same keys, except null keys."""
+        """Return whether the verdicts prove that the rows to write have distinct keys, apart from null keys."""
         key_names = {key.lower() for key in keys}
         return any(
             isinstance(rule, dataset_model.Unique)
@@ -147,11 +147,11 @@ class Expectations:
         )
 
     def counts(self, values: Mapping[str, Any]) -> RowCounts:
-        """Return the numbers of rows from the values of the aggregates."""
+        """Compute the numbers of rows from the values of the aggregates, by name."""
         return RowCounts(int(values[ROWS]), int(values[PASSING]), int(values[QUARANTINED]))
 
     def verdicts(self, values: Mapping[str, Any], now: datetime | None = None) -> list[ExpectationVerdict]:
-        """Return the verdicts from the values of the aggregates."""
+        """Compute the verdict of each expectation from the values of the aggregates, by name."""
         rows, results = int(values[ROWS]), []
         for number, rule in enumerate(self._expectations):
             value = values.get(f"{FLAG}{number}")
@@ -172,7 +172,7 @@ class Expectations:
         return results
 
     def passing_rows(self, flagged: "DataFrame", *, stop_at_failure: bool = False) -> "DataFrame":
-        """Return the rows to write, without flags; Spark can stop at the first row that fails the run."""
+        """Return the rows to write, without flags. With `stop_at_failure`, Spark fails at the first failing row."""
         left_out = self._numbers_with("drop", "quarantine")
         fatal = [number for number in self._numbers_with("fail") if _limit(self._expectations[number]) is None]
         rows = flagged
@@ -183,9 +183,9 @@ class Expectations:
         return rows.drop(*(f"{FLAG}{number}" for number, _ in self._flags()))
 
     def quarantine_rows(self, flagged: "DataFrame", run_id: str, malformed: "Sequence[DataFrame]" = ()) -> "DataFrame":
-        """Return the rows for the quarantine table, with their reasons, the run's id and the time.
+        """Return the rows for the quarantine table, each with the reasons, the run's id and the current time.
 
-        `malformed` are the malformed rows of sources, with their reasons, text and file.
+        `malformed` are the malformed rows of sources, each with its reason, text and file.
         """
         from pyspark.sql import functions
 
@@ -211,7 +211,7 @@ class Expectations:
 
 
 def refuse_failed(verdicts: Sequence[ExpectationVerdict]) -> None:
-    """Raise `ExpectationFailed` with all expectations that fail the run."""
+    """Raise `ExpectationFailed` if any expectation fails the run; the message names all such expectations."""
     failed = [verdict.text for verdict in verdicts if verdict.refused]
     if failed:
         raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.", verdicts)
@@ -259,7 +259,7 @@ def _failure_condition(rule: dataset_model.AnyExpectation) -> str:
 
 
 def _flag_reference(rows: "DataFrame", rule: dataset_model.Reference, number: int) -> "DataFrame":
-    """Flag the rows whose values do not exist in the other view. As in SQL, rows with a null pass."""
+    """Flag the rows whose values do not exist in the referenced view. As in SQL, rows with a null pass."""
     from pyspark.sql import functions
 
     view = rows.sparkSession.table(rule.to)

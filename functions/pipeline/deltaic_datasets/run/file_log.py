@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def last_batch(spark: "SparkSession", checkpoint: str) -> int:
-    """Return the number of the last written batch; -1 if there is none."""
+    """Return the number of the last batch that a stream has written; -1 if there is none."""
     folder = java_class("org.apache.hadoop.fs.Path")(f"{spark_path(checkpoint)}/commits")
     files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 -- no public access
     if not files.exists(folder):
@@ -21,7 +21,7 @@ def last_batch(spark: "SparkSession", checkpoint: str) -> int:
 
 
 def unread_rows(spark: "SparkSession", checkpoint: str, rows: "DataFrame") -> "DataFrame":
-    """Return the rows whose file no batch has read."""
+    """Return the rows of files that no written batch of the stream has read."""
     last = last_batch(spark, checkpoint)
     if last < 0:
         return rows

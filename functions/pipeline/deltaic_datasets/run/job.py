@@ -1,4 +1,4 @@
-"""Build a dataset from its file: `python -m deltaic_datasets.run.job FILE`, also with spark-submit."""
+"""Run a dataset file: `python -m deltaic_datasets.run.job FILE`, also with spark-submit."""
 
 import argparse
 import sys
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Report) -> RunSummary | None:
-    """Build a dataset and return its summary, or report a dry run and return None; raises a DeltaicError."""
+    """Run a dataset and return the summary; for a dry run, report it and return None. Raises a DeltaicError."""
     dataset, document = dataset_of(text_of(options.file), options.file, dict(options.variables))
 
     def origin(path: Sequence[str | int]) -> str:
@@ -116,9 +116,9 @@ def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCata
 
 
 def _find_missing(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -> Mistakes:
-    """Yield the fields of a dataset whose files, tables or buckets do not exist, each with a message.
+    """Yield the path and an error for each field whose file, table or bucket does not exist.
 
-    A run with an id may repeat an earlier one, which needs no source if the table exists.
+    A named run may be the repetition of an earlier one, which needs no source if the table exists.
     """
     repeated = named_run and checks.missing_table(dataset.target.location) is None
     outputs: list[tuple[Sequence[str | int], str]] = [(("target", "location"), dataset.target.location)]
@@ -160,7 +160,7 @@ def _check_files(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -
 
 
 def start_spark(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":
-    """Return the Spark session of this process, or start one."""
+    """Return the Spark session of this process; start one if there is none."""
     jars = [Path(jar).absolute() for jar in options.jar]
     for jar in jars:
         if not jar.is_file():
@@ -176,7 +176,7 @@ def start_spark(options: argparse.Namespace, report: Callable[[str], None]) -> "
 
 
 def summary_lines(summary: RunSummary, quarantine: str) -> Sequence[str]:
-    """Return the lines of a summary; `quarantine` is the location of the quarantine table."""
+    """Format the summary of a run for a terminal; `quarantine` is the location of the quarantine table."""
     version = "none" if summary.version is None else f"{summary.version}{_history(summary)}"
     fields = {
         "run": summary.run_id,
@@ -211,7 +211,7 @@ SHOWN_METRICS = (
     "numTargetFilesAdded",
     "numTargetFilesRemoved",
 )
-"""Metrics of Delta's commit that the summary shows."""
+"""Names of the metrics in Delta's commit that the summary shows."""
 
 
 if __name__ == "__main__":

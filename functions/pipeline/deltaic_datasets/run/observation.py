@@ -1,4 +1,4 @@
-"""Observe the pass that writes rows: count expectations and collect the rows to quarantine."""
+"""Observe the pass that writes rows: count failing rows and collect the rows to quarantine."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
 MOST_ROWS, MOST_CHARACTERS = 50_000, 500
-"""Limits of collected rows: rows of the first task (of the nth task, an nth), and characters of a row as JSON."""
+"""Limits for collected rows: rows of the first task (1/n of it for the nth task), and characters of a row as JSON."""
 
 NUMBER, COLLECTED = "__number", "held"
 SECONDS = 30.0
-"""Timeout for an observation, which Spark reports from another thread."""
+"""Timeout in seconds for the metrics of an observation, which Spark reports from another thread."""
 
 _OF_TASK = 33
-"""Bits of `monotonically_increasing_id` that count the rows of one task; above them is the task."""
+"""Number of low bits in `monotonically_increasing_id` that number the rows of a task; the high bits are the task."""
 
 
 class ObservedPass:
-    """Flagged rows that are counted and collected while `rows` is read, which must happen exactly once."""
+    """Counts and collects flagged rows while Spark reads `rows`, which must happen exactly once."""
 
     def __init__(self, flagged: "DataFrame", expectations: Expectations) -> None:
         from pyspark.sql import Observation, functions
@@ -44,12 +44,12 @@ class ObservedPass:
         self.rows = flagged.observe(self._observation, *aggregates).drop(NUMBER)
 
     def counts(self) -> dict[str, Any] | None:
-        """Return the values of the aggregates; None if Spark's optimizer removed the observation."""
+        """Wait for the values of the aggregates, by name; None if Spark's optimizer removed the observation."""
         metrics = wait_for_metrics(self._observation)
         return None if metrics is None else dict(as_java(metrics.removed(COLLECTED)))
 
     def quarantined_rows(self) -> "DataFrame | None":
-        """Return the flagged rows to quarantine; None if they exceed the limits, or if a task was repeated."""
+        """Return the collected rows to quarantine; None if they exceed the limits or a Spark task was repeated."""
         from pyspark.sql import DataFrame
 
         metrics, spark = wait_for_metrics(self._observation), self._flagged.sparkSession
@@ -64,7 +64,7 @@ class ObservedPass:
 
 
 def wait_for_metrics(observation: "Observation") -> Any:
-    """Return the metrics by name, as a Scala map; None if the optimizer removed the observation."""
+    """Wait for the metrics of an observation, a Scala map by name; None if Spark's optimizer removed it."""
     deadline = time.monotonic() + SECONDS
     java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
     while java is not None and time.monotonic() < deadline:

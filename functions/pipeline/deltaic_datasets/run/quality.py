@@ -1,4 +1,4 @@
-"""Apply expectations to rows: write the rows that pass, drop or quarantine others, or refuse the run."""
+"""Apply expectations to rows: write rows that pass, and drop or quarantine others, or fail the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -97,7 +97,7 @@ def _write_in_one_pass(
 
 
 def count_malformed(sources: Mapping[str, Reading]) -> tuple[list[ExpectationVerdict], RowCounts]:
-    """Count the malformed rows of sources that drop or quarantine them. Steps do not read these rows."""
+    """Count the malformed rows of sources that drop or quarantine such rows. Steps do not read them."""
     verdicts = []
     for name, reading in sources.items():
         if reading.malformed != "fail":
@@ -109,7 +109,7 @@ def count_malformed(sources: Mapping[str, Reading]) -> tuple[list[ExpectationVer
 
 
 def measure(flagged: "DataFrame", expectations: Expectations) -> tuple[list[ExpectationVerdict], RowCounts]:
-    """Read the flagged rows, and return verdicts and numbers of rows."""
+    """Read the flagged rows, and return the verdicts of expectations and the numbers of rows."""
     first_row: Any = flagged.agg(*expectations.aggregates()).first()
     values = {**first_row.asDict(), **expectations.count_duplicates(flagged)}
     return expectations.verdicts(values), expectations.counts(values)
@@ -131,9 +131,9 @@ def _quarantine(  # noqa: PLR0913, PLR0917 -- context of a run
     written: WriteResult,
     verdicts: Sequence[ExpectationVerdict],
 ) -> int:
-    """Append the quarantined rows to the quarantine table once, after the commit of the run's other rows.
+    """Append the quarantined rows to the quarantine table exactly once, after the commit of the run's other rows.
 
-    A run with a watermark makes this commit even without rows, because the next run checks for it.
+    A run with a watermark makes this commit even without rows, because the next run checks whether it exists.
     """
     needed = run.dataset.quarantines and (run.dataset.has_watermark or _has_quarantined(verdicts))
     if not needed or (written.repeated and is_quarantined(spark, run, transaction)):
@@ -158,5 +158,5 @@ def _quarantine_target(run: Run) -> DeltaTarget:
 
 
 def is_quarantined(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
-    """Return whether the quarantine table has this run's rows."""
+    """Return whether the quarantined rows of this run are in the quarantine table."""
     return find_commit(spark, _quarantine_target(run), transaction.of_target(run.dataset.target.location)) is not None

@@ -1,4 +1,4 @@
-"""Record each run of a dataset, successful or failed, as a row of the table of runs."""
+"""Record each run of a dataset, successful or failed, as a row of the runs table."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recording:
-    """Data of a run that its row in the table of runs will show."""
+    """Data of a running run, for its row in the runs table."""
 
     run: Run
     location: str
@@ -39,7 +39,7 @@ class Recording:
     phases: dict[str, float] = field(default_factory=dict)
 
     def progress(self, now: Step) -> None:
-        """Show a step, and add its seconds to its phase, which is the step's first word."""
+        """Show a step, and add its seconds to those of its phase, the first word of the step's text."""
         if now.seconds is not None:
             phase = now.text.partition(" ")[0].lower()
             self.phases[phase] = self.phases.get(phase, 0.0) + now.seconds
@@ -48,10 +48,10 @@ class Recording:
 
 @contextmanager
 def record_run(run: Run, location: str, catalog: JobCatalog, progress: Progress) -> Iterator[Recording]:
-    """Run a block and append a row with its result; an interrupted run gets no row.
+    """Run a block, then append a row with its result to the runs table; an interrupted run gets no row.
 
-    If the row cannot be written, the step shows the reason and the run still succeeds. But it raises `Unfinished` if a
-    later attempt could only learn from this row that the run is done.
+    If the row cannot be written, the reason is shown and the run still succeeds. But if the run had nothing to commit,
+    so that only this row tells a later attempt that it is done, raises `Unfinished`.
     """
     recording = Recording(run, location, progress)
     began, started = datetime.now(UTC), time.monotonic()
@@ -69,9 +69,9 @@ def record_run(run: Run, location: str, catalog: JobCatalog, progress: Progress)
 
 
 def unchanged_before(spark: "SparkSession", run: Run) -> WriteResult | None:
-    """Return the table's version if an earlier attempt of a run succeeded without a commit, by the table of runs.
+    """Return the table's version if an earlier attempt succeeded without a commit, according to the runs table.
 
-    Raises `PipelineError` if that table cannot be read, because the run might then write rows a second time.
+    Raises `PipelineError` if the runs table cannot be read, because the run might then write rows a second time.
     """
     table = latest_snapshot(spark, spark_path(run.dataset.target.location))
     if not run.runs or not hasattr(run.dataset.write, "keys") or int(table.version()) < 0:

@@ -1,4 +1,4 @@
-"""Values of a run of a dataset: the run, its summary, and its target for the writer."""
+"""Descriptions of a run of a dataset and of its result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,64 +13,64 @@ from deltaic_datasets.run.expectations import ExpectationVerdict
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a dataset."""
+    """A run of a dataset: the dataset, the run's id and its options."""
 
     dataset: dataset_model.Dataset
     run_id: str
     wait: timedelta = timedelta(0)
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
     runs: str = ""
-    """Table of runs that shows whether an earlier attempt had nothing to commit; empty if there was no attempt."""
+    """Runs table that shows whether an earlier attempt had nothing to commit; empty if this is the first attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Result of a run."""
+    """Result of a successful run, with numbers of rows."""
 
     run_id: str
     location: str
     version: int | None
-    """Latest version with rows of this run; None if there was nothing to write."""
+    """Latest version of the table with rows of this run; None if there was nothing to write."""
 
     repeated: bool
     rows: int
-    """Rows of the last step, and malformed rows of sources; 0 for a repeated run."""
+    """Number of rows of the last step and of malformed rows of sources; 0 if an earlier attempt wrote them."""
 
     seconds: float
     batches: int = 1
     verdicts: Sequence[ExpectationVerdict] = ()
     written: int = 0
-    """Rows that the run added to the table; by key, only new and changed rows (scd2: new states)."""
+    """Number of rows that the run added to the table; for merge, new and changed rows; for scd2, new states."""
 
     unchanged: int = 0
-    """Rows by key that the table already has with the same values."""
+    """Number of rows that the table already contains with the same key and values, for merge and scd2."""
 
     deleted: int = 0
-    """Deleted keys; with scd2, keys whose state ended without a new one."""
+    """Number of deleted keys; for scd2, of keys whose current state ended without a new one."""
 
     quarantined: int = 0
     dropped: int = 0
-    """Rows that an expectation or a source left out without quarantine."""
+    """Number of rows that an expectation or a source left out without quarantining them."""
 
     metrics: dict[str, int] = field(default_factory=dict)
     made: Sequence[str] = ()
-    """Share, schema and table that the run created in the catalog."""
+    """Names of the share, schema and table that the run created in the catalog."""
 
     committed: bool = True
-    """Whether the run made a commit; if not, `version` is an earlier run's."""
+    """Whether the run made a commit; if not, an earlier run committed `version`."""
 
     redelivered: bool = False
-    """Whether the table's last write was the same delivery, so that nothing was read."""
+    """Whether the table's last write had exactly the same input, so that nothing was read."""
 
     @property
     def other_counts(self) -> dict[str, int]:
-        """Numbers of deleted keys, and of rows that were not written, by name."""
+        """Numbers of deleted keys and of rows that were not written, by the name of the count; for messages."""
         names = ("deleted", "unchanged", "quarantined", "dropped")
         return {name: getattr(self, name) for name in names}
 
 
 def target_of(dataset: dataset_model.Dataset) -> DeltaTarget:
-    """Return a dataset's target and write mode as the writer's target."""
+    """Convert the target and write mode of a dataset to the target that `deltaic_pipeline.table` writes."""
     table, write_as = dataset.target, dataset.write
     target = DeltaTarget(
         location=table.location,
@@ -98,7 +98,7 @@ def target_of(dataset: dataset_model.Dataset) -> DeltaTarget:
 
 
 def describe_summary(part: RunSummary) -> str:
-    """Return a short description of the written rows."""
+    """Describe the written rows of a run in one line."""
     if part.repeated:
         return f"version {part.version} already has this run's rows"
     if part.redelivered:

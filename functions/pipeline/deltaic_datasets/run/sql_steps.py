@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """Rows of the last step (lazy), and the sources that they come from."""
+    """Rows of the last step as a lazy DataFrame, and the sources from which they were read, by name."""
 
     rows: "DataFrame"
     sources: Mapping[str, Reading]
@@ -35,7 +35,7 @@ def read_dataset(
     batch: "DataFrame | None" = None,
     windows: Mapping[str, Window] = MappingProxyType({}),
 ) -> DatasetRows:
-    """Return the rows of the last step. `batch` replaces the rows of the stream's source; `windows` are by source."""
+    """Return the rows of the last step. `batch` replaces the stream's source; `windows` limit sources by name."""
     dataset, sources = run.dataset, dict[str, Reading]()
     for name, source in dataset.sources.items():
         with locate_errors_at(run, ("sources", name)):
@@ -51,7 +51,7 @@ def read_dataset(
 
 @contextmanager
 def locate_errors_at(run: Run, path: Sequence[str | int]) -> Iterator[None]:
-    """Add the position of a field in the dataset file to errors of Spark."""
+    """Add the position of a field in the dataset file to Spark errors that the block raises."""
     try:
         with refusals():
             yield
@@ -63,7 +63,7 @@ def locate_errors_at(run: Run, path: Sequence[str | int]) -> Iterator[None]:
 
 @contextmanager
 def locate_errors(run: Run) -> Iterator[None]:
-    """Add the position of the field that is probably the cause to errors about a run's rows."""
+    """Add the position of the field that is the most likely cause to errors about the rows of a run."""
     try:
         yield
     except ExpectationFailed as refusal:
@@ -94,7 +94,7 @@ def _find_field(run: Run, refusal: PipelineError) -> Sequence[str | int]:
 
 
 def locate_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
-    """Add the position of the first value that does not fit its schema to the error."""
+    """Add the position of the first value that does not match its source's schema to errors."""
     remedy = "correct the files, or choose in `malformed` what happens to such rows"
     return explain_misfits({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
 
@@ -104,7 +104,7 @@ def _glob_prefix(path: str) -> str:
 
 
 def file_source(source: dataset_model.FileSource | dataset_model.DeltaSource, *, evolves: bool = False) -> Source:
-    """Return the source of files or of a Delta table for the reader."""
+    """Convert a source of files or a Delta table to the source that `deltaic_pipeline.table` reads."""
     if isinstance(source, dataset_model.DeltaSource):
         return Source("delta", [source.path], source.options)
     # With its default, Spark would skip new files that are a week older than the newest one.

@@ -16,10 +16,10 @@ Detail = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Result of a step."""
+    """Result of one step of a backfill."""
 
     state: Literal["done", "skipped", "failed"]
-    """skipped: an earlier run with the same id has written the rows."""
+    """Outcome of the step. skipped: an earlier run with the same id has already written the rows."""
 
     message: str
     exit_code: int = 0
@@ -30,7 +30,7 @@ RunStep = Callable[[BackfillStep, Detail], StepResult]
 
 
 def run_steps(backfill: Backfill, run: RunStep, report: Report, *, as_json: bool) -> None:
-    """Run all steps; after a failed step, start no other if later rows replace earlier ones.
+    """Run all steps of a backfill; after a failed step, start no further one if the backfill is `ordered`.
 
     Raises StepsFailed if a step failed.
     """

@@ -1,4 +1,4 @@
-"""Run a dataset with a stream: write every batch of its source exactly once, even if runs are killed."""
+"""Run a dataset with a stream: write every batch of its source exactly once, even if a run is killed."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ POLL_SECONDS = 1
 
 
 class StreamRun:
-    """A run of a stream; each batch is a transaction with a separate id, and the checkpoint repeats it exactly."""
+    """A run of a stream. Spark replays a failed batch from the checkpoint with the same input and transaction id."""
 
     def __init__(self, attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> None:
         self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
@@ -42,7 +42,7 @@ class StreamRun:
         self._parts: list[RunSummary] = []
 
     def build(self, stream: dataset_model.StreamSettings) -> RunSummary:
-        """Write all rows that the source has now."""
+        """Write all rows that are in the source now and were not yet read, then stop."""
         began = time.monotonic()
         source = self._run.dataset.sources[stream.source]
         if isinstance(source, dataset_model.JdbcSource):
@@ -65,7 +65,7 @@ class StreamRun:
         return self._summary(time.monotonic() - began)
 
     def _refuse_orphaned(self, stream: dataset_model.StreamSettings) -> None:
-        """Refuse a checkpoint of a deleted table, because its files would not be read again."""
+        """Raise an error if the checkpoint belongs to a deleted table, because its files would not be read again."""
         spark = self._attempt.spark
         if not exists(spark, self._target) and last_batch(spark, stream.checkpoint) >= 0:
             raise PipelineError(

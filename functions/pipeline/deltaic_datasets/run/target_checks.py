@@ -1,4 +1,4 @@
-"""Check, before anything is written, that the table accepts the rows, clustering and properties."""
+"""Check, before anything is written, that the table accepts the new rows, clustering and properties."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: DeltaTarget) -> None:
-    """Raise `PipelineError` for columns, clustering and properties that Delta would refuse after the commit."""
+    """Raise `PipelineError` for columns, clustering and properties that Delta would reject after the commit."""
     present = exists(spark, target)
     keeps_columns = present and not target.rewrites
     existing = spark.read.format("delta").load(spark_path(target.location)).schema.names if keeps_columns else []
@@ -55,7 +55,7 @@ def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: Del
 
 
 def _refuse_other_columns(spark: "SparkSession", rows: "DataFrame", location: str) -> None:
-    """Let Delta refuse rows whose columns conflict with those of the table."""
+    """Let Delta raise an error if the columns of the rows conflict with those of the table."""
     if is_delta_table(spark, location):
         # Neither Delta nor pyspark has a public way to try this without a commit.
         existing = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above

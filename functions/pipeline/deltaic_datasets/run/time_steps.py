@@ -15,15 +15,15 @@ from deltaic_datasets.file.variable_values import Kind, parse_value, to_text
 
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64
-"""Limit of the function that starts jobs on EMR Serverless."""
+"""Maximum characters of a run id, which the Lambda function that starts jobs on EMR Serverless accepts."""
 
 ORDERED_MODES = frozenset({"overwrite", "merge", "scd2"})
-"""Modes in which later rows replace earlier ones, so that steps must run in order."""
+"""Write modes in which later rows replace earlier ones, so that steps must run in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillStep:
-    """A run of a backfill."""
+    """A run of a backfill, for one date or timestamp."""
 
     variables: Mapping[str, str]
     value: str
@@ -32,14 +32,14 @@ class BackfillStep:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A dataset and the steps to run."""
+    """A dataset, and the steps for which it is run."""
 
     dataset: Dataset
     steps: list[BackfillStep]
 
     @property
     def ordered(self) -> bool:
-        """True if steps must run in order, so that none starts after a failed one."""
+        """True if steps must run in order, so that no further step starts after a failed one."""
         return self.dataset.write.mode in ORDERED_MODES
 
 
@@ -54,10 +54,10 @@ def backfill_of(  # noqa: PLR0913 -- a file, its variables and the options of a 
     variable: str = "",
     run_id_prefix: str = "",
 ) -> Backfill:
-    """Return the steps from `first` to `last`, both included.
+    """Return the backfill of a dataset file's text with a step for each date or timestamp from `first` to `last`.
 
-    `run_id_prefix` defaults to the dataset's name. Raises WrongFile, and InvalidParameter for a variable that is no
-    date or timestamp, and for invalid values.
+    `run_id_prefix` defaults to the dataset's name. Raises WrongFile for errors in the file, and InvalidParameter for
+    invalid values or a variable that is not a date or timestamp.
     """
     checked = check(text)
     if checked.dataset is None or checked.document is None:
@@ -114,7 +114,7 @@ def _values(kind: Kind, first: str, last: str, unit: str) -> Iterator[date]:
 
 
 def _shift(start: date, unit: str, number: int) -> date | None:
-    """Return the date some steps later, in a shorter month its last day; None after the year 9999."""
+    """Return the date `number` units after `start`, or the last day of a shorter month; None after the year 9999."""
     try:
         if unit != "month":
             return start + timedelta(**{f"{unit}s": number})

@@ -1,4 +1,4 @@
-"""Read and write watermarks: how far runs have read databases, in the ids of the table's transactions."""
+"""Read and write watermarks, which record how far runs have read databases, in Delta transaction ids."""
 
 import json
 import re
@@ -27,36 +27,36 @@ _LOGGED = re.compile(rf"SetTransaction\({APPLICATION}(\{{.*\}}),(\d+),(?:Some\(-
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The windows of databases that a run of a dataset has read."""
+    """Rows that one run of a dataset has read: a window for each database source with a watermark."""
 
     dataset: str
     run: str
     number: int
-    """Sequence number of the dataset's runs in this table; the latest has the current watermarks."""
+    """Sequence number of the run among the dataset's runs in this table; the highest has the current watermarks."""
 
     windows: Mapping[str, Window]
     aside: bool
-    """Whether the run may quarantine rows after this transaction, by one with the same id in the quarantine table."""
+    """Whether the run may quarantine rows after this transaction, in one with the same id in the quarantine table."""
 
     @property
     def transaction(self) -> Transaction:
-        """The transaction that commits the run's rows."""
+        """The Delta transaction that commits the run's rows and records its windows."""
         content = {name: value for name, value in asdict(self).items() if name != "number"}
         moves_watermark = any(window.upto != window.above for window in self.windows.values())
         mark = {"dataset": self.dataset, "run": self.run}
         return Transaction(APPLICATION + json.dumps(content, sort_keys=True), self.number, mark, moves_watermark)
 
     def is_quarantined(self, spark: "SparkSession", dataset: Dataset) -> bool:
-        """Return whether the quarantine table has the transaction."""
+        """Return whether this transaction was committed to the quarantine table."""
         snapshot = latest_snapshot(spark, spark_path(dataset.quarantine_location))
         application = self.transaction.of_target(dataset.target.location).application
         return snapshot.version() >= 0 and bool(snapshot.transactions().contains(application))
 
 
 def advances(spark: "SparkSession", run: Run, target: DeltaTarget) -> list[Advance]:
-    """Return what earlier runs of the dataset have read, in their order; empty if the table does not exist.
+    """Return what earlier runs of the dataset have read, oldest first; empty if the table does not exist.
 
-    Raises `PipelineError` if the table's properties would delete this information.
+    Raises `PipelineError` if the table has a transaction retention, which would delete this information.
     """
     snapshot = latest_snapshot(spark, spark_path(target.location))
     if snapshot.version() < 0:
@@ -79,7 +79,7 @@ def advances(spark: "SparkSession", run: Run, target: DeltaTarget) -> list[Advan
 
 
 def next_advance(spark: "SparkSession", run: Run, last: Advance | None) -> Advance:
-    """Read the highest value from each database, and return the windows for this run."""
+    """Query the highest value in each database with a watermark, and return the windows for this run."""
     windows: dict[str, Window] = {}
     for name, source in run.dataset.sources.items():
         if isinstance(source, JdbcSource) and source.watermark:

@@ -1,4 +1,4 @@
-"""Compute the window of a database's rows that one run reads, between two values of the watermark's column."""
+"""Compute which window of a database's rows a run reads: those between two values of the watermark column."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ SCALES: Mapping[str, str] = {
     "timestamp": "timestamp",
     "timestamp_ntz": "time without a zone",
 }
-"""How values of a type are compared. A number stays a number if its column gets a wider type."""
+"""Scale on which values are compared, by Spark type. It stays the same if a numeric column is widened."""
 
 MICROSECOND, DAY = timedelta(microseconds=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Bounds of the rows that one run reads from a source, as texts of the table's log."""
+    """Bounds of the rows that one run reads from a source, as the strings that the Delta log records."""
 
     column: str
     scale: str
     above: str | None
-    """Watermark before this run; None if there was none."""
+    """Watermark before this run, whose rows are excluded; None if there was none."""
 
     upto: str | None
-    """Watermark after this run, the highest value when it began; None if there were no rows."""
+    """Watermark after this run: the highest value in the source when it began; None if there were no rows."""
 
     def __str__(self) -> str:
         since = f"above {self.above}" if self.above else "from the start"
@@ -46,7 +46,7 @@ class Window:
 
 
 def marked_field(rows: "DataFrame", watermark: dataset_model.Watermark) -> "tuple[StructField, str]":
-    """Return the watermark's column and its scale; raises `PipelineError` if the column is unsuitable."""
+    """Return the column of a watermark and its scale; raises `PipelineError` if its type is not in `SCALES`."""
     fields = [field for field in rows.schema.fields if field.name.lower() == watermark.column.lower()]
     fields = [field for field in fields if field.name == watermark.column] or fields
     if len(fields) != 1:
@@ -61,9 +61,9 @@ def marked_field(rows: "DataFrame", watermark: dataset_model.Watermark) -> "tupl
 
 
 def next_window(field: "StructField", scale: str, before: Window | None, highest: str | None) -> Window:
-    """Return the window after the window `before`, up to the value `highest`.
+    """Return the window that follows the window `before` and ends at `highest`, the highest value in the source.
 
-    Raises `PipelineError` for a watermark of another column, and for a value in the future, which would hide new rows.
+    Raises `PipelineError` if `before` is for another column, and for a value in the future, which would hide new rows.
     """
     if before is not None and (before.column.lower(), before.scale) != (field.name.lower(), scale):
         raise PipelineError(
@@ -83,7 +83,7 @@ def next_window(field: "StructField", scale: str, before: Window | None, highest
 
 
 def within(rows: "DataFrame", window: Window, watermark: dataset_model.Watermark) -> "DataFrame":
-    """Return the rows of a source in a window, by conditions that the database evaluates."""
+    """Return the rows of a source in a window. The database evaluates the conditions."""
     if window.upto is None or (window.upto == window.above and watermark.overlap is None):
         return rows.where("false")
     field, scale = marked_field(rows, watermark)
@@ -96,7 +96,7 @@ def within(rows: "DataFrame", window: Window, watermark: dataset_model.Watermark
 
 
 def _beyond(column: str, value: Value, kind: str) -> str:
-    """Return a condition for rows above a value; a timestamp includes fractions of its microsecond."""
+    """Return a SQL condition for values above this one; for timestamps, from the next microsecond on."""
     if isinstance(value, datetime):
         return f"{quoted(column)} >= {_literal(value + MICROSECOND, kind)}"
     return f"{quoted(column)} > {_literal(value, kind)}"
