@@ -206,7 +206,7 @@ def test_files_can_declare_federation_policies(deltaic: Deltaic, files: Path, ad
     for wrong, reason in (
         ([ada], "policies[0]: repeats a policy of alice"),
         ([{**ada, "subject": ""}], "policies[0].subject: must have 1 to 512 printable characters"),
-        ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
+        ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer URL"),
     ):
         change(people, "recipients", "alice", "policies", to=[ada])
         change(people, "recipients", "bob", "policies", to=wrong)

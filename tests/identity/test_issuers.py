@@ -178,7 +178,7 @@ def test_slow_issuer_delays_only_its_own_tokens(issuer: Issuer) -> None:
         if url == "https://slow.example":
             started.set()
             release.wait(30)
-            raise Unreachable("it did not respond within 2 s")
+            raise Unreachable("the issuer did not respond within 2 s")
         return download_metadata(url, loopback=True).keys
 
     keys = IssuerKeys(download, clock)
@@ -199,7 +199,7 @@ def test_slow_issuer_delays_only_its_own_tokens(issuer: Issuer) -> None:
     waiter.join()
     for _ in range(10):
         wait()
-    assert refusals == ["the key of its issuer is not available: it did not respond within 2 s"] * 11
+    assert refusals == ["the issuer's key is not available: the issuer did not respond within 2 s"] * 11
     assert requested.count("https://slow.example") == 1
 
 

@@ -1,1 +1,1 @@
-"""Parse and create JWTs, check their signatures, and download issuers' keys."""
+"""Parse and create JWTs, check their signatures, and download the public keys of their issuers."""

@@ -1,7 +1,7 @@
-"""Cache of issuers' keys, downloaded when a token needs them or names an unknown key.
+"""Cache the public keys of issuers, which are downloaded when a token needs a key that is not in the cache.
 
-It sends at most one request per issuer and minute, which only tokens of this issuer wait for. After a failure, they are
-refused without waiting until the minute ends.
+There is at most one download per issuer and minute, and only tokens of this issuer wait for it. If it fails, tokens of
+this issuer are rejected without waiting until the minute is over.
 """
 
 import threading
@@ -15,10 +15,10 @@ from deltaic.identity.key_download import Unreachable
 
 RETRY_SECONDS: Final = 60.0
 REFRESH_SECONDS: Final = 3600.0
-"""Age at which keys are downloaded again, so that a key that its issuer has removed is refused."""
+"""Age in seconds at which keys are downloaded again, so that keys that the issuer has removed are rejected."""
 LONGEST_SECONDS: Final = 86_400.0
-"""How long keys are accepted if their issuer does not respond any more."""
-_UNKNOWN_KEY: Final = "it has no such key"
+"""How many seconds keys are accepted after the last successful download."""
+_UNKNOWN_KEY: Final = "the issuer has no such key"
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _CachedKeys:
 
 
 class IssuerKeys:
-    """Cache of issuers' keys, safe to share between threads; `download` raises Unreachable."""
+    """Cache of issuers' public keys, which threads can share; `download` returns the keys or raises Unreachable."""
 
     def __init__(self, download: Callable[[str], tuple[Jwk, ...]], clock: Callable[[], float] = time.time) -> None:
         self._download = download
@@ -40,7 +40,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def key(self, issuer: str, jwt: Jwt) -> Jwk:
-        """Return the key that a token names; raises JwtRejected. Only for issuers of policies."""
+        """Return the key with the token's key id; raises JwtRejected. Only call it for issuers that a policy names."""
         with self._lock:
             cached = self._issuers.setdefault(issuer, _CachedKeys())
         with cached.lock:
@@ -55,5 +55,5 @@ class IssuerKeys:
                     cached.failure = str(failure)
                 key = key_for(jwt, cached.keys)
             if key is None or now - cached.downloaded_at >= LONGEST_SECONDS:
-                raise JwtRejected(f"the key of its issuer is not available: {cached.failure}")
+                raise JwtRejected(f"the issuer's key is not available: {cached.failure}")
             return key

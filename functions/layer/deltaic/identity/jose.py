@@ -1,7 +1,7 @@
-"""Parse a JWT, and check its signature with a key of its issuer.
+"""Parse a JWT, and check its signature with a public key of its issuer.
 
-Only `alg` and `kid` of the header are used. Keys and addresses in the token itself (`jwk`, `jku`, `x5u`) are ignored,
-and each key is used only for the algorithms of its type.
+Of the header, only `alg` and `kid` are used: keys in the token, and URLs of keys (`jwk`, `jku`, `x5u`), are ignored.
+Each key is used only for the algorithms of its key type.
 """
 
 import base64
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 LONGEST: Final = 8192
-"""Most characters of a token."""
+"""Maximum number of characters of a token."""
 
 _FORM: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _LONGEST_KID: Final = 256
 _RSA_BYTES: Final = range(256, 1025)
-"""Length of a modulus: 2,048 to 8,192 bits. Smaller ones are weak, larger ones slow and not in use."""
+"""Accepted lengths of an RSA modulus: 2,048 to 8,192 bits. Shorter keys are weak, and longer keys slow and unusual."""
 _EXPONENT_BYTES: Final = 4
 _PUBLIC: Final = ("kty", "crv", "n", "e", "x", "y")
 _RSA: Final = ("RSA", None)
@@ -28,18 +28,18 @@ ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-"""Accepted algorithms with the type and the curve of their keys: neither `none` nor shared secrets."""
+"""Accepted algorithms, with the type and the curve of their keys; not `none`, and none with shared secrets."""
 
 Jwk = Mapping[str, Any]
-"""A key as an issuer publishes it (RFC 7517)."""
+"""Public key in the JSON format in which issuers publish it (RFC 7517)."""
 
 
 class JwtRejected(Exception):
-    """Rejected token; the message for the log contains no part of the token."""
+    """Error for a rejected token; its message is for the log, and contains no part of the token."""
 
 
 class Jwt(NamedTuple):
-    """A parsed token, whose signature may be invalid."""
+    """Parsed token, whose signature has not been checked."""
 
     token: str
     algorithm: str
@@ -48,29 +48,29 @@ class Jwt(NamedTuple):
 
 
 def read(token: str) -> Jwt:
-    """Parse a token without a check of its signature; raises JwtRejected."""
+    """Parse a token without checking its signature; raises JwtRejected."""
     if len(token) > LONGEST:
-        raise JwtRejected("it is longer than 8 KB")
+        raise JwtRejected("the token is longer than 8 KB")
     if not _FORM.fullmatch(token):
-        raise JwtRejected("it does not consist of three parts in base64url")
+        raise JwtRejected("the token does not consist of three parts in base64url")
     header, claims = (_part(part) for part in token.split(".")[:2])
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise JwtRejected("its algorithm (alg) is not supported")
+        raise JwtRejected("the token's algorithm (alg) is not supported")
     if not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_KID:
-        raise JwtRejected("it names no key (kid)")
+        raise JwtRejected("the token has no valid key id (kid)")
     if "crit" in header or "b64" in header:
-        raise JwtRejected("its header requires an unsupported extension (crit or b64)")
+        raise JwtRejected("the token requires an unsupported extension (crit or b64)")
     return Jwt(token, algorithm, kid, claims)
 
 
 def key_for(jwt: Jwt, keys: tuple[Jwk, ...]) -> Jwk | None:
-    """Return the key that the token names for its algorithm, or None."""
+    """Return the key with the token's key id that is suitable for its algorithm, or None."""
     return next((key for key in keys if key.get("kid") == jwt.kid and _is_key_for(key, jwt.algorithm)), None)
 
 
 def check_signature(jwt: Jwt, key: Jwk) -> None:
-    """Raise JwtRejected unless this key has signed the token."""
+    """Raise JwtRejected unless the token was signed with the private key of this public key."""
     from jwt import PyJWK, PyJWS
     from jwt.exceptions import PyJWTError
 
@@ -79,16 +79,16 @@ def check_signature(jwt: Jwt, key: Jwk) -> None:
         PyJWS().decode(jwt.token, PyJWK(public, jwt.algorithm), algorithms=[jwt.algorithm])
     except (PyJWTError, ValueError, TypeError):
         # An invalid key counts like a wrong one, because its issuer published it.
-        raise JwtRejected("its signature does not match the key that it names") from None
+        raise JwtRejected("the token's signature does not match the key with its key id (kid)") from None
 
 
 def _part(text: str) -> dict[str, Any]:
     try:
         part: object = json.loads(decoded(text).decode())
     except (ValueError, RecursionError):
-        raise JwtRejected("its header or its claims are not JSON") from None
+        raise JwtRejected("the token's header or claims are not JSON") from None
     if not isinstance(part, dict):
-        raise JwtRejected("its header or its claims are not a JSON object")
+        raise JwtRejected("the token's header or claims are not a JSON object")
     return part
 
 
@@ -105,7 +105,7 @@ def _is_key_for(key: Jwk, algorithm: str) -> bool:
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes of base64url without padding; raises ValueError."""
+    """Decode base64url without padding; raises ValueError."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:

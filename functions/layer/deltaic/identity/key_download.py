@@ -1,7 +1,7 @@
-"""Download an issuer's discovery document and key set, within limits of time and size.
+"""Download an issuer's discovery document and public keys (OpenID Connect), with limits on time and size.
 
-Slow or long responses and redirects count as failures. The download runs in a separate thread, so that even a slow
-name resolution cannot exceed the time limit.
+Slow responses, long responses and redirects are errors. The download runs in a separate thread, so that not even slow
+name resolution can exceed the time limit.
 """
 
 import json
@@ -30,33 +30,33 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Unreachable(Exception):
-    """Failed download of an issuer's keys; the message contains nothing from the issuer."""
+    """Error for a failed download of an issuer's keys; its message contains nothing that the issuer sent."""
 
 
 def check_issuer(issuer: str, *, loopback: bool) -> None:
-    """Raise InvalidParameter unless this is an https URL, as OpenID Connect Discovery requires for issuers.
+    """Raise InvalidParameter unless `issuer` is an https URL, as OpenID Connect Discovery requires.
 
-    With `loopback`, plain http to this machine is allowed, for local servers.
+    With `loopback`, also accepts http URLs of this machine, for local servers.
     """
     parts = parse_endpoint(issuer)
     is_safe = parts.scheme == "https" or (loopback and parts.hostname in _LOOPBACK)
     if not is_safe or parts.username is not None or parts.password is not None or len(issuer) > LONGEST_URL:
         raise InvalidParameter(
-            f"'{issuer}' is not an issuer: write its https URL exactly as in the claim iss of its tokens, "
+            f"'{issuer}' is not an issuer URL: write the issuer's https URL exactly as in the claim iss of its tokens, "
             f"with at most {LONGEST_URL} characters"
         )
 
 
 class IssuerMetadata(NamedTuple):
-    """Keys and token endpoint that an issuer publishes."""
+    """Public keys and token endpoint that an issuer publishes."""
 
     keys: tuple[Jwk, ...]
     token_endpoint: str
-    """URL where clients get tokens; empty if the issuer publishes none."""
+    """URL from which clients get tokens; empty if the issuer publishes none."""
 
 
 def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> IssuerMetadata:
-    """Return an issuer's current keys and token endpoint; raises Unreachable, at the latest after `seconds`."""
+    """Download an issuer's public keys and token endpoint; raises Unreachable, for example after `seconds`."""
     results: SimpleQueue[IssuerMetadata | Unreachable] = SimpleQueue()
     download = _Download(time.monotonic() + seconds, loopback=loopback)
 
@@ -71,14 +71,14 @@ def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) 
         result = results.get(timeout=seconds)
     except Empty:
         download.stop()
-        result = Unreachable(f"it did not respond within {seconds:g} s")
+        result = Unreachable(f"the issuer did not respond within {seconds:g} s")
     if isinstance(result, Unreachable):
         raise result
     return result
 
 
 class _Download:
-    """Download that another thread can stop, because a slow server never times out."""
+    """Download that another thread can stop, because timeouts of sockets apply only to single reads."""
 
     def __init__(self, deadline: float, *, loopback: bool) -> None:
         self._deadline = deadline
@@ -86,23 +86,23 @@ class _Download:
         self._socket: socket | None = None
 
     def stop(self) -> None:
-        """Make the thread fail at its next read."""
+        """Make the downloading thread fail at its next read."""
         connected = self._socket
         if connected is not None:
             with suppress(OSError):
                 connected.shutdown(SHUT_RDWR)
 
     def metadata(self, issuer: str) -> IssuerMetadata:
-        """Download both documents; raises Unreachable."""
-        discovery = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
+        """Download the discovery document and the key set; raises Unreachable."""
+        discovery = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "the discovery document")
         if discovery.get("issuer") != issuer:
-            raise Unreachable("its discovery document names another issuer")
+            raise Unreachable("the discovery document names another issuer")
         address = discovery.get("jwks_uri")
         if not isinstance(address, str):
-            raise Unreachable("its discovery document has no jwks_uri")
-        keys = self._document(address, "its key set").get("keys")
+            raise Unreachable("the discovery document has no jwks_uri")
+        keys = self._document(address, "the key set").get("keys")
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
-            raise Unreachable(f"its key set has no list of at most {MOST_KEYS} keys")
+            raise Unreachable(f"the key set does not contain a list of at most {MOST_KEYS} keys")
         endpoint = discovery.get("token_endpoint")
         return IssuerMetadata(
             tuple(key for key in keys if isinstance(key, dict)), endpoint if isinstance(endpoint, str) else ""
@@ -162,5 +162,5 @@ class _Download:
     def _remaining_seconds(self) -> float:
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
-            raise Unreachable("it did not respond in time")
+            raise Unreachable("the issuer did not respond in time")
         return remaining

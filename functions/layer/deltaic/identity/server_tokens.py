@@ -1,4 +1,4 @@
-"""Create JWTs for OAuth clients of the server, signed with a key in KMS."""
+"""Create JWTs for the server's OAuth clients, signed with a key in AWS KMS."""
 
 import base64
 import json
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 KID_PREFIX: Final = "deltaic-"  # of the server's own tokens
 
 _HALF: Final = 32
-"""Bytes of each of the two numbers of a P-256 signature."""
+"""Length in bytes of each of the two numbers of a P-256 signature."""
 
 
 def public_jwk(public_key: bytes) -> dict[str, Any]:
-    """Return a P-256 key as a JWK, whose `kid` begins its thumbprint (RFC 7638)."""
+    """Convert a P-256 public key (DER) to a JWK, whose `kid` is derived from its thumbprint (RFC 7638)."""
     from cryptography.hazmat.primitives.serialization import load_der_public_key
     from jwt.algorithms import ECAlgorithm
 
@@ -29,7 +29,7 @@ def public_jwk(public_key: bytes) -> dict[str, Any]:
 
 
 def signed_token(claims: dict[str, Any], key: Jwk, sign: Callable[[bytes], bytes]) -> str:
-    """Return a JWT with these claims; `sign` returns a signature in DER, as KMS does."""
+    """Return a signed JWT with these claims; `sign` signs bytes and returns the signature in DER format."""
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     header = {"alg": "ES256", "typ": "at+jwt", "kid": key["kid"]}

@@ -1,4 +1,4 @@
-"""Open the link of an invitation, and create its token."""
+"""Show what an invitation link offers, and create its token and the profile file."""
 
 import json
 import re
@@ -17,21 +17,21 @@ from deltaic.settings import settings
 __all__ = ["LinkGone", "Offer", "iceberg_field", "open_link", "profile", "profile_name", "use_link"]
 
 MOST_NAMES: Final = 50
-"""Most tables and shares that a page lists."""
+"""Maximum number of tables, and of shares, that the activation page lists."""
 
 _PROFILE_NAME: Final = 60
-"""Most characters of a file name; common systems allow 255 bytes."""
+"""Maximum number of characters of a profile's file name; common file systems allow 255 bytes."""
 
 
 class Offer(NamedTuple):
-    """An open invitation with the first tables that its recipient may read."""
+    """A usable invitation, with the first tables that its recipient may read."""
 
     invitation: Invitation
     tables: Sequence[tuple[str, Sequence[Table]]]
-    """Each share's name and its first tables."""
+    """Name of each share, with its first tables."""
     more: bool
     token_ends: datetime
-    """End of the token, or its end if it is created now."""
+    """Expiry of the link's token, or the expiry that it would have if it was created now."""
 
 
 @cache
@@ -42,7 +42,7 @@ def _stores() -> tuple[Invitations, CatalogReader]:
 
 
 def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
-    """Return what a link offers, without using it; raises LinkGone and the errors of `admit`."""
+    """Return what a link offers without using the link; raises LinkGone and the errors of `admit`."""
     invitations, reader = _stores()
     invitation, catalog = invitations.find(secret), reader.with_admission(admit)
     shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
@@ -58,12 +58,12 @@ def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
 
 
 def use_link(secret: str) -> IssuedToken:
-    """Create the token of a link; raises LinkGone, and Conflict for too many tokens."""
+    """Create the token of a link; raises LinkGone, or Conflict if the recipient has too many tokens."""
     return _stores()[0].use(secret)
 
 
 def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:
-    """Return the text of a profile file in version 1, with the token's secret.
+    """Return the content of a profile file (version 1) with the token's secret.
 
     The published Python client accepts bearer tokens only in version 1 (PROTOCOL.md, "Profile File Format").
     """
@@ -78,10 +78,10 @@ def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False)
 
 
 def iceberg_field(endpoint: str, *, serves_iceberg: bool) -> dict[str, str]:
-    """Return a profile's field for Iceberg clients, if any (OpenSharing, "Profile File Format")."""
+    """Return the profile field for Iceberg clients, if they are supported (OpenSharing, "Profile File Format")."""
     return {"icebergEndpoint": f"{endpoint}/iceberg"} if serves_iceberg else {}
 
 
 def profile_name(recipient: str) -> str:
-    """Return a file name for the recipient's profile that every system accepts."""
+    """Return a file name for the recipient's profile that every operating system accepts."""
     return (re.sub(r"[^\w.-]+", "_", recipient).strip("._")[:_PROFILE_NAME] or "profile") + ".share"

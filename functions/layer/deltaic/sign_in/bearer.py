@@ -1,4 +1,4 @@
-"""Authenticate bearer tokens: opaque tokens by their hash, and JWTs with modules imported on demand."""
+"""Authenticate recipients by bearer tokens, which are opaque tokens or JWTs."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -32,13 +32,13 @@ load_before_snapshot(
 def authenticate(bearer: str) -> "Token | Bearer":
     """Return the recipient of a bearer token (without the word `Bearer`): `recipient_id`, `recipient` and `id`.
 
-    Raises Unauthenticated, with one message for all reasons. For a JWT, the reason is in the log.
+    Raises Unauthenticated, whose message does not reveal the reason. For a JWT, the log contains the reason.
     """
     return identify(bearer, _tokens(), _jwt_bearers)
 
 
 def identify(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
-    """Return the recipient as `authenticate` does, from these stores; calls `jwts` only for a JWT."""
+    """Return the recipient of a bearer token like `authenticate`, with these stores; calls `jwts` only for a JWT."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
         return opaque.authenticate(bearer)
     from deltaic.identity.jose import JwtRejected
@@ -48,7 +48,7 @@ def identify(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") 
     except JwtRejected as reason:
         import logging
 
-        logging.getLogger(__name__).warning("a JWT is refused: %s", reason)
+        logging.getLogger(__name__).warning("rejected a JWT: %s", reason)
         raise Unauthenticated("the JWT is not accepted: ask your share provider") from None
 
 

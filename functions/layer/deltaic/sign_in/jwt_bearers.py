@@ -1,6 +1,6 @@
-"""Find the recipient of a JWT by its issuer, its claims and its signature.
+"""Find the recipient of a JWT: check first its issuer, then its claims, and its signature last.
 
-In this order, the server never downloads keys for a token that matches no policy.
+Because of this order, the server never downloads keys for a token that matches no policy.
 """
 
 import time
@@ -17,23 +17,23 @@ from deltaic.identity.server_tokens import KID_PREFIX
 
 
 class Bearer(NamedTuple):
-    """The recipient of a JWT."""
+    """The recipient that a JWT authenticates."""
 
     recipient_id: str
     recipient: str
     id: str
-    """Id in logs instead of a token's id, the same for all JWTs of a policy; not a secret."""
+    """Id for logs, the same for all JWTs that match the same policy or belong to the same client; not a secret."""
 
 
 class ServerClients(NamedTuple):
-    """The server's own OAuth clients, and the key that signs their JWTs."""
+    """The server's own OAuth clients, and the public key for the JWTs that the server issues to them."""
 
     clients: ClientStore
     keys: IssuerKeys
 
 
 class JwtBearers:
-    """Authenticate JWTs of other issuers and, with `server_clients`, of the server."""
+    """Authenticate JWTs of other issuers and, with `server_clients`, JWTs that the server has issued."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class JwtBearers:
         self._clock = clock
 
     def authenticate(self, token: str) -> Bearer:
-        """Return the recipient of a JWT; raises JwtRejected, with the reason for the log.
+        """Return the recipient of a JWT; raises JwtRejected, whose message is the reason for the log.
 
         Rejects a token that matches policies of two recipients, because their grants may differ.
         """
@@ -58,7 +58,7 @@ class JwtBearers:
         issuer = claims.issuer_of(jwt.claims)
         policies = self._policies.of_issuer(issuer)
         if not policies:
-            raise JwtRejected("no policy names its issuer")
+            raise JwtRejected("no policy names the token's issuer")
         claims.check_times(jwt.claims, self._clock())
         matches = [
             policy
@@ -68,23 +68,23 @@ class JwtBearers:
             )
         ]  # fmt: skip
         if not matches:
-            raise JwtRejected("no policy of its issuer matches its audience and subject")
+            raise JwtRejected("no policy for the token's issuer matches its audience and subject")
         if len({policy.recipient_id for policy in matches}) > 1:
-            raise JwtRejected("it matches policies of several recipients: remove all but one recipient's")
+            raise JwtRejected("the token matches policies of several recipients: remove all but those of one recipient")
         jose.check_signature(jwt, self._keys.key(issuer, jwt))
         first = min(matches, key=lambda policy: policy.id)
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
     def _client_bearer(self, jwt: jose.Jwt, server_clients: ServerClients) -> Bearer:
-        """Return the recipient of a JWT of the server; raises JwtRejected."""
+        """Return the recipient of a JWT that the server has issued; raises JwtRejected."""
         claims.check_times(jwt.claims, self._clock())
         jose.check_signature(jwt, server_clients.keys.key("", jwt))
         client = server_clients.clients.get(str(jwt.claims.get("client_id")))
         if client is None:
-            raise JwtRejected("its client is revoked")
+            raise JwtRejected("the token's client is revoked")
         return Bearer(client.recipient_id, client.recipient, logged_id(client))
 
 
 def logged_id(key: Policy | OAuthClient) -> str:
-    """Return the id in logs for JWTs of a policy or a client."""
+    """Return the id for logs of the JWTs of a policy or a client."""
     return f"jwt-{key.id if isinstance(key, Policy) else key.id[4:16]}"

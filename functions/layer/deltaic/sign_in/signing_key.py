@@ -1,4 +1,4 @@
-"""Key in KMS that signs the JWTs of the server's OAuth clients."""
+"""AWS KMS key that signs the JWTs for the server's OAuth clients."""
 
 from functools import cache
 
@@ -10,10 +10,10 @@ from deltaic.storage.kms_key import KmsKey
 
 @cache
 def server_key() -> KmsKey:
-    """Return the key, which is created at the first call."""
+    """Return the client of the KMS key, created at the first call."""
     return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
 
 
 def public_key() -> Jwk:
-    """Return the public key, read from KMS."""
+    """Read the public key from KMS."""
     return public_jwk(server_key().public_key())

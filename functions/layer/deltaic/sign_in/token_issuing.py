@@ -1,4 +1,4 @@
-"""OAuth token endpoint (RFC 6749, client credentials): issue short-lived JWTs to clients."""
+"""OAuth token endpoint (RFC 6749, client credentials grant): issue short-lived JWTs to clients."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ _LONGEST_SCOPE: Final = 500
 
 
 class Denied(Exception):
-    """Denial of a token, with an error code of RFC 6749."""
+    """Error for a rejected token request, with an error code of RFC 6749."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(error)
@@ -34,7 +34,7 @@ class Denied(Exception):
 
 
 class TokenIssuing:
-    """Create JWTs for clients. `sign` returns a signature with the private key of `key()`."""
+    """Issue JWTs to clients. `key` returns the public key, and `sign` signs bytes with its private key."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class TokenIssuing:
         self._clock = clock
 
     def grant(self, issuer: str, body: bytes, authorization: str) -> tuple[OAuthClient, dict[str, Any]]:
-        """Return the client and the response; raises Denied and Unavailable."""
+        """Return the client that sent a token request, and the response for it; raises Denied, Unavailable."""
         form = _form(body)
         client_id, secret = _credentials(form, authorization)
         if "grant_type" not in form:
-            raise Denied("invalid_request", "the form has no grant_type")
+            raise Denied("invalid_request", "the form has no grant_type: add grant_type=client_credentials")
         if form["grant_type"] != "client_credentials":
-            raise Denied("unsupported_grant_type", "use grant_type=client_credentials")
+            raise Denied("unsupported_grant_type", "the grant_type is not supported: use client_credentials")
         scope = form.get("scope", "")
         if scope and (len(scope) > _LONGEST_SCOPE or not _SCOPE.fullmatch(scope)):
-            raise Denied("invalid_scope", "scope is not a list of words, separated by spaces")
+            raise Denied("invalid_scope", "the scope is invalid or too long: separate scope names by single spaces")
         client = self._clients.authenticate(client_id, secret)
         if client is None:
             raise Denied("invalid_client", "the client is unknown, revoked, or has another secret")
@@ -80,12 +80,12 @@ class TokenIssuing:
 
 
 published_key = cache(public_key)
-"""Return the server's public key from the first read of this process."""
+"""Returns the server's public key, which a process reads only once."""
 
 
 @cache
 def token_issuing() -> TokenIssuing:
-    """Return the issuer of JWTs for this stack's clients."""
+    """Return the `TokenIssuing` object of this process."""
     clients = ClientStore(settings().tokens_table, dynamo())
     return TokenIssuing(clients, published_key, server_key().sign, 60 * settings().token_minutes)
 
@@ -99,12 +99,12 @@ def _form(body: bytes) -> Mapping[str, str]:
             max_num_fields=_MOST_FIELDS,
         )
     except ValueError:
-        raise Denied("invalid_request", "the body is not a form") from None
+        raise Denied("invalid_request", "the body is not a form: send application/x-www-form-urlencoded") from None
     if len(body) > _MOST_BYTES:
-        raise Denied("invalid_request", "the form is too long")
+        raise Denied("invalid_request", f"the form is longer than {_MOST_BYTES} bytes")
     form = dict(fields)
     if len(form) != len(fields):
-        raise Denied("invalid_request", "a field is repeated")
+        raise Denied("invalid_request", "the form contains a field more than once")
     return form
 
 
@@ -112,12 +112,12 @@ def _credentials(form: Mapping[str, str], authorization: str) -> tuple[str, str]
     if not authorization:
         return form.get("client_id", ""), form.get("client_secret", "")
     if "client_secret" in form:
-        raise Denied("invalid_request", "the client authenticates in two ways")
+        raise Denied("invalid_request", "the header and the form both contain credentials: send only one of them")
     scheme, _, encoded = authorization.partition(" ")
     try:
         client_id, _, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         client_id, secret = "", ""
     if scheme.lower() != "basic":
-        raise Denied("invalid_client", "authenticate with HTTP Basic, or in the form")
+        raise Denied("invalid_client", "the Authorization header does not use Basic: use Basic, or the form")
     return unquote_plus(client_id), unquote_plus(secret)

@@ -1,1 +1,1 @@
-"""Store what recipients sign in with: tokens, invitations, OAuth clients and federation policies."""
+"""Store the credentials of recipients: bearer tokens, invitations, OAuth clients and federation policies."""

@@ -1,4 +1,4 @@
-"""Create and remove policies, which accept an issuer's JWTs as a recipient's."""
+"""Create and remove federation policies, by which JWTs of another issuer authenticate a recipient."""
 
 import json
 from hashlib import sha256
@@ -15,21 +15,21 @@ from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.protocol import names
 
 LONGEST: Final = 512
-"""Most characters of an audience or a subject."""
+"""Maximum number of characters of an audience or a subject."""
 _ID_CHARACTERS: Final = 12
 
 Claim = Literal["sub", "oid", "azp", "groups"]
 
 
 def checked_name(text: str) -> str:
-    """Return an audience or a subject; raises InvalidParameter for any other text."""
+    """Return a valid audience or subject of a policy; raises InvalidParameter."""
     if not text or len(text) > LONGEST or not text.isprintable():
         raise InvalidParameter(f"must have 1 to {LONGEST} printable characters, as in the token")
     return text
 
 
 def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
-    """Return the id of a policy, which does not depend on its recipient."""
+    """Return the id of a policy: a hash of what it accepts, which does not depend on the recipient."""
     return sha256(json.dumps([issuer, _subject_key(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
 
 
@@ -38,7 +38,7 @@ def _subject_key(audience: str, claim: Claim, subject: str) -> str:
 
 
 class Federation(RecipientList[Policy]):
-    """Create, list and remove policies. Callers check the issuer's URL first."""
+    """Create, list and remove federation policies. Callers must check the issuer's URL first (`check_issuer`)."""
 
     kind = "policy"
     command = "policies"
@@ -56,10 +56,10 @@ class Federation(RecipientList[Policy]):
         subject: str,
         comment: str = "",
     ) -> Policy:
-        """Accept the JWTs of an issuer as a recipient's.
+        """Create a policy: JWTs of `issuer` with this audience and subject authenticate the recipient.
 
-        Raises InvalidParameter, AlreadyExists for an existing policy, even of another recipient, and NotFound if the
-        recipient does not exist.
+        Raises InvalidParameter, AlreadyExists if any recipient has the same policy, and NotFound if the recipient does
+        not exist.
         """
         for kind, text in (("an audience", audience), ("a subject", subject)):
             try:
@@ -102,7 +102,7 @@ class Federation(RecipientList[Policy]):
         return Policy.read(entry | note)
 
     def remove(self, recipient: Recipient, policy_id: str) -> Policy:
-        """Remove a policy, so that the server refuses its JWTs; raises NotFound."""
+        """Remove a policy, so that the server rejects the JWTs that it accepted; raises NotFound."""
         entry = self._existing(recipient, policy_id)
         self._remove(entry)
         return Policy.read(entry)

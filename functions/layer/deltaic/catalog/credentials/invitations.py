@@ -1,8 +1,8 @@
-"""Invitations: links with which a recipient creates its own token, exactly once.
+"""Invitations: links that recipients can use once to create their token.
 
-A link's secret contains the recipient's id and is not stored. The invitation's key in the recipient's list has the
-secret's hash. One transaction creates the token and marks the link as used. Until the first use of the token, the link
-shows it again, because the first response may have been lost.
+The link contains a secret, which is not stored: the invitation's key in the recipient's list contains its hash. One
+transaction creates the token and marks the link as used. Until the token is first used, the link shows the same token
+again, because the first response may have been lost.
 """
 
 import re
@@ -36,19 +36,19 @@ class LinkGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IssuedInvitation:
-    """A new invitation with its link's secret, which is shown once and never stored."""
+    """A new invitation, and the secret of its link, which is shown once and never stored."""
 
     invitation: Invitation
     secret: str = field(repr=False)
 
     @property
     def link(self) -> str:
-        """The URL for the recipient."""
+        """URL to send to the recipient."""
         return f"{self.invitation.endpoint}/activate/{self.secret}"
 
 
 class Invitations(RecipientList[Invitation]):
-    """Create, list, cancel and find invitations, and create their tokens."""
+    """Create, list, find and cancel invitations, and create the tokens of used links."""
 
     kind = "invitation"
     command = "invites"
@@ -69,7 +69,7 @@ class Invitations(RecipientList[Invitation]):
         overlap: timedelta | None = None,
         comment: str = "",
     ) -> IssuedInvitation:
-        """Create a link; other tokens of the recipient end `overlap` after its use, if given.
+        """Create an invitation. Using its link shortens the recipient's other tokens to `overlap`, if given.
 
         Raises InvalidParameter, and NotFound if the recipient does not exist.
         """
@@ -96,7 +96,7 @@ class Invitations(RecipientList[Invitation]):
         return IssuedInvitation(invitation, secret)
 
     def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
-        """Cancel an open link; raises NotFound, and Conflict for a used link."""
+        """Cancel an invitation whose link is unused; raises NotFound, or Conflict for a used link."""
         item = self._existing(recipient, invitation_id)
         key = keys.Key(item["pk"], item["sk"])
         try:
@@ -112,13 +112,13 @@ class Invitations(RecipientList[Invitation]):
         self._dynamo.transact([delete(self._table, keys.Key(entry["pk"], entry["sk"]), present=False)])
 
     def find(self, secret: str) -> Invitation:
-        """Return the invitation of a link that can create or show a token; raises LinkGone."""
+        """Return the invitation of a link, if the link can still create or show a token; raises LinkGone otherwise."""
         return self._open(secret)[0]
 
     def use(self, secret: str) -> IssuedToken:
-        """Create the link's token, or return it again if it has not been used yet.
+        """Create the token of a link, or return the same token again until it is first used.
 
-        Raises LinkGone, or Conflict if the recipient has two live tokens. The link stays valid after a Conflict.
+        Raises LinkGone, or Conflict if the recipient has two active tokens. The link stays valid after a Conflict.
         """
         invitation, token = self._open(secret)
         if token is None:
@@ -131,7 +131,7 @@ class Invitations(RecipientList[Invitation]):
         return IssuedToken(token, secret_of(secret, token.salt))
 
     def _open(self, secret: str) -> tuple[Invitation, Token | None]:
-        """Return a link's invitation, and its token if it exists already."""
+        """Return the invitation of a usable link, and its token if the link was used; raises LinkGone."""
         key, now = _key(secret), to_time(self._clock())
         item = None if key is None else self._dynamo.get(self._table, key)
         invitation = None if item is None else Invitation.read(item)

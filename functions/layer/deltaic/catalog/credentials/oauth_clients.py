@@ -1,7 +1,7 @@
-"""OAuth clients: an id and a secret with which a recipient's program gets short-lived tokens.
+"""OAuth clients: pairs of an id and a secret that programs of a recipient exchange for short-lived tokens.
 
-Only the SHA-256 of the secret is stored, in an item with the client's id as its key. Each client also takes one of five
-slots in its recipient's list, so that concurrent requests cannot create more than five.
+Only the SHA-256 of the secret is stored, in an item whose key contains the client's id. Each client also occupies one
+of five slots in its recipient's list, so that concurrent requests cannot create more than five clients.
 """
 
 import re
@@ -31,26 +31,26 @@ _UNKNOWN: Final = sha256(secrets.token_bytes()).hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class IssuedClient:
-    """A new client with its secret, which is shown once and never stored."""
+    """A new OAuth client and its secret, which is shown once and never stored."""
 
     client: OAuthClient
     secret: str = field(repr=False)
 
 
 class ClientStore:
-    """Read clients for the token endpoint and the authorizer, only with GetItem on one table."""
+    """Read OAuth clients for the token endpoint and the authorizer, only with GetItem on the Tokens table."""
 
     def __init__(self, table: str, dynamo: Dynamo) -> None:
         self._table = table
         self._dynamo = dynamo.for_recipients()
 
     def get(self, client_id: str) -> OAuthClient | None:
-        """Return a client that has not been revoked, by a strongly consistent read."""
+        """Return a client, or None if it is unknown or revoked, with a strongly consistent read."""
         item = self._item(client_id)
         return None if item is None else OAuthClient.read(item)
 
     def authenticate(self, client_id: str, secret: str) -> OAuthClient | None:
-        """Return the client with this id and secret, by a constant-time comparison."""
+        """Return the client with this id and secret, or None; compares secrets in constant time."""
         item = self._item(client_id)
         is_valid = compare_digest(_digest(secret), _UNKNOWN if item is None else item["secret_hash"])
         return OAuthClient.read(item) if item is not None and is_valid else None
@@ -60,7 +60,7 @@ class ClientStore:
 
 
 class OAuthClients(RecipientList[OAuthClient]):
-    """Create, list and revoke clients."""
+    """Create, list and revoke OAuth clients."""
 
     kind = "client"
     command = "clients"
@@ -69,7 +69,7 @@ class OAuthClients(RecipientList[OAuthClient]):
         super().__init__(OAuthClient, tokens_table, dynamo, tokens)
 
     def create(self, recipient: Recipient, *, comment: str = "") -> IssuedClient:
-        """Create a client; raises Conflict if the recipient has five, and NotFound."""
+        """Create a client; raises Conflict if the recipient has five clients, and NotFound."""
         client = OAuthClient(
             id=f"dlc_{secrets.token_hex(12)}",
             recipient_id=recipient.id,
@@ -89,7 +89,7 @@ class OAuthClients(RecipientList[OAuthClient]):
         raise Conflict(f"'{recipient.name}' has {MOST_CLIENTS} clients already: revoke one of them first")
 
     def revoke(self, recipient: Recipient, client_id: str) -> OAuthClient:
-        """Revoke a client and its tokens; raises NotFound."""
+        """Revoke a client, so that the server also rejects its tokens; raises NotFound."""
         entry = self._existing(recipient, client_id)
         self._remove(entry)
         return OAuthClient.read(entry)

@@ -1,4 +1,4 @@
-"""Read policies on JWTs for the authorizer, with one key range per issuer."""
+"""Read federation policies by issuer, for the authorizer."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from deltaic.catalog.items import Policy
 
 
 class Policies:
-    """Read policies, only with Query on one table."""
+    """Read federation policies, only with Query on the Tokens table."""
 
     def __init__(self, table: str, dynamo: Dynamo) -> None:
         self._table = table
         self._dynamo = dynamo.for_recipients()
 
     def of_issuer(self, issuer: str) -> Sequence[Policy]:
-        """Return an issuer's policies by strongly consistent reads, none for an unknown issuer.
+        """Return the policies for an issuer with strongly consistent reads; none for an unknown issuer.
 
-        So after a policy or a recipient is removed, its JWTs are refused from the next read on.
+        So after a policy or a recipient is removed, the next read already rejects its JWTs.
         """
         return [Policy.read(item) for item in self._dynamo.query(self._table, keys.policies(issuer))]

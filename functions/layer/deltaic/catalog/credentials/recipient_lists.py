@@ -1,4 +1,4 @@
-"""List a recipient's policies, links or clients, and delete them with the recipient."""
+"""Base class for lists of a recipient's federation policies, invitations or OAuth clients."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ _Item = TypeVar("_Item", Policy, Invitation, OAuthClient)
 
 
 class RecipientList(ABC, Generic[_Item]):
-    """Lists of recipients' policies, links or clients."""
+    """List and delete a recipient's items of one type: policies, invitations or clients."""
 
     kind: ClassVar[str]
     command: ClassVar[str]
@@ -27,7 +27,7 @@ class RecipientList(ABC, Generic[_Item]):
         self._tokens = tokens
 
     def list(self, recipient_id: str) -> Sequence[_Item]:
-        """Return a recipient's items, newest first, with ended ones until DynamoDB deletes them."""
+        """Return a recipient's items, newest first, including expired ones until DynamoDB deletes them."""
         items = map(self._item.read, self._entries(recipient_id))
         return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
@@ -36,7 +36,7 @@ class RecipientList(ABC, Generic[_Item]):
         return map(self._item.read, self._dynamo.scan(self._table, keys.KeyPrefix("recipient/", f"{self.kind}/")))
 
     def remove_all(self, recipient_id: str) -> None:
-        """Delete all items of a recipient whose deletion has begun."""
+        """Delete all items of a recipient whose own deletion has begun."""
         for entry in self._entries(recipient_id):
             self._remove(entry)
 

@@ -1,4 +1,4 @@
-"""Create, shorten and revoke tokens, at most two live ones per recipient."""
+"""Create, expire and revoke bearer tokens; each recipient can have two active tokens."""
 
 import hmac
 import secrets
@@ -24,7 +24,7 @@ LIVE_TOKENS: Final = 2
 DEFAULT_LIFE: Final = timedelta(days=90)
 LONGEST_LIFE: Final = timedelta(days=365)
 LIST_RETENTION: Final = timedelta(days=90)
-"""How long a token stays in its recipient's list after its end."""
+"""How long an expired token stays in its recipient's list."""
 
 CHECK_LIFE: Final = timedelta(minutes=15)
 _ID_CHARACTERS: Final = 12
@@ -33,7 +33,7 @@ _RACES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token with its secret, which is shown once and never stored."""
+    """A new token and its secret, which is shown once and never stored."""
 
     token: Token
     secret: str = field(repr=False)
@@ -45,11 +45,11 @@ class _TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenAdmin:
-    """Create, get, list and revoke tokens, and create temporary ones for checks.
+    """Create, get, list and revoke tokens, and create temporary tokens for an operator's checks.
 
-    Every change of a recipient's tokens increments the revision of its list, on the condition that the revision has
-    not changed since it was read. So two concurrent changes cannot count the same live tokens. Another condition
-    ensures that the recipient exists.
+    Every new token increments the revision of its recipient's list, on the condition that the revision has not changed
+    since the list was read. So concurrent calls cannot create more than two active tokens. Another condition ensures
+    that the recipient exists.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class TokenAdmin:
         also: Callable[[Token], Write] | None = None,
         link_secret: str = "",
     ) -> IssuedToken:
-        """Issue a token; raises Conflict if the recipient has two live ones, and NotFound.
+        """Issue a token; raises Conflict if the recipient has two active tokens, and NotFound.
 
-        With `overlap`, live tokens end after this time, or at their own expiry if that comes first. With an overlap of
-        0, they are revoked at once. `also` returns a write for the same transaction; raises ConditionFailed if its
-        condition fails. With `link_secret`, the token can be shown again until its first use (`secret_of`).
+        With `overlap`, the other active tokens expire after this time at the latest. With an overlap of 0, they are
+        revoked immediately. `also` returns a write for the same transaction; raises ConditionFailed if its condition
+        fails. With `link_secret`, the token can be shown again until it is first used (`secret_of`).
         """
         self.check_life(life)
         if overlap is not None and overlap < timedelta(0):
-            raise InvalidParameter("the overlap is negative: use 0 to end the old tokens at once, or a positive time")
+            raise InvalidParameter("the overlap is negative: use 0 to revoke the old tokens now, or a positive time")
         for _ in range(_RACES):
             issued = self._new(recipient, life, comment, link_secret=link_secret)
             tokens = self._read(recipient.id)
@@ -108,7 +108,7 @@ class TokenAdmin:
         raise Conflict(f"other processes keep changing the tokens of '{recipient.name}': try again later")
 
     def list(self, recipient_id: str) -> Sequence[Token]:
-        """Return the recipient's tokens, newest first, with ended ones until DynamoDB deletes them."""
+        """Return a recipient's tokens, newest first, including expired ones until DynamoDB deletes them."""
         tokens = [from_item(entry) for entry in self._read(recipient_id).entries]
         return sorted(tokens, key=lambda token: (token.created_at, token.id), reverse=True)
 
@@ -117,11 +117,11 @@ class TokenAdmin:
         return map(from_item, self._dynamo.scan(self._tokens, keys.TOKEN_ENTRIES))
 
     def get(self, recipient: Recipient, token_id: str) -> Token:
-        """Return one token; raises NotFound."""
+        """Return one token of a recipient; raises NotFound."""
         return from_item(self._entry(recipient, token_id))
 
     def revoke(self, recipient: Recipient, token_id: str) -> Token:
-        """Revoke a token; authorizers with a cache need up to a minute."""
+        """Revoke a token; authorizers with a cache may accept it for up to a minute more."""
         skipped = 0
         for _ in range(_RACES):
             entry = self._entry(recipient, token_id)
@@ -137,16 +137,17 @@ class TokenAdmin:
         raise Conflict(f"other processes keep changing token {token_id}: try again later")
 
     def revoke_all(self, recipient: Recipient) -> None:
-        """Revoke every live token of a recipient."""
+        """Revoke every active token of a recipient."""
         for token in self.list(recipient.id):
             if token.state() == "live":
                 self.revoke(recipient, token.id)
 
     @contextmanager
     def for_checks(self, recipient: Recipient) -> Iterator[str]:
-        """Yield the secret of a token that exists during the block; raises NotFound.
+        """Yield the secret of a temporary token, which is deleted after the `with` block; raises NotFound.
 
-        The token is in no list and does not count as a live one. Its id marks it as a token for checks in every log.
+        The token is not in the recipient's list, and does not count as an active token. In logs, its id has the prefix
+        `check-`.
         """
         issued = self._new(recipient, CHECK_LIFE, id_prefix=CHECK)
         key = keys.token(issued.secret)
@@ -157,7 +158,7 @@ class TokenAdmin:
             self._remove(key)
 
     def remove_all(self, recipient_id: str) -> None:
-        """Delete every token of a recipient whose deletion has begun."""
+        """Delete every token of a recipient whose own deletion has begun."""
         for entry in self._read(recipient_id).entries:
             self._remove(keys.Key(entry["token_key"], "token"))
             self._remove(keys.recipient_entry("token", recipient_id, entry["id"]))
@@ -167,13 +168,13 @@ class TokenAdmin:
         self._dynamo.transact([delete(self._tokens, key, present=False)])
 
     def _end_live(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
-        """Return the writes that end live tokens after `overlap`; raises Conflict for too many."""
+        """Return the writes that make active tokens expire after `overlap`; raises Conflict if there are too many."""
         now = self._clock()
         live = [entry for entry in tokens.entries if not entry["revoked"] and expiry_of(entry) > now]
         if overlap != timedelta(0) and len(live) >= LIVE_TOKENS:
             ids = " and ".join(sorted(entry["id"] for entry in live))
             raise Conflict(
-                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
+                f"'{recipient.name}' has two active tokens already, {ids}: revoke one of them first, "
                 "or rotate without overlap (--overlap 0)"
             )
         if overlap is None:
@@ -202,7 +203,7 @@ class TokenAdmin:
         return IssuedToken(token, secret)
 
     def transact(self, recipient: Recipient, writes: Sequence[Write]) -> None:
-        """Write all or nothing if the recipient exists; raises NotFound, ConditionFailed (from index 1)."""
+        """Write everything or nothing; raises NotFound without the recipient, or ConditionFailed (index from 1)."""
         exists = check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
         try:
             self._dynamo.transact([exists, *writes])
@@ -219,7 +220,7 @@ class TokenAdmin:
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
     def _change(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
-        """Return the writes that change both items of an unchanged token."""
+        """Return the writes that change both items of a token, on the condition that it has not changed."""
         token, listed = ({"revoked": False, "expires": expires} for expires in (expiry_of(entry), entry["expires"]))
         in_list = {**assign, **_list_expiry(assign["expires"])} if "expires" in assign else assign
         return [
@@ -242,7 +243,7 @@ class TokenAdmin:
         return entry
 
     def check_life(self, life: timedelta) -> None:
-        """Raise InvalidParameter for a lifetime that is too short or too long."""
+        """Raise InvalidParameter if a lifetime is too short or too long for a token."""
         if not timedelta(seconds=1) <= life <= self._longest_life:
             raise InvalidParameter(
                 f"a token cannot be valid for {life}: choose 1 second to {self._longest_life.days} days"
@@ -250,7 +251,7 @@ class TokenAdmin:
 
 
 def secret_of(link_secret: str, salt: str) -> str:
-    """Return the secret of a link's token, derived from the link's secret and the salt."""
+    """Derive the secret of a link's token from the link's secret and a salt."""
     digest = hmac.digest(link_secret.encode(), salt.encode(), "sha256")
     return PREFIX + urlsafe_b64encode(digest).rstrip(b"=").decode()
 

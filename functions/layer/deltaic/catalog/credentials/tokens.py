@@ -1,4 +1,4 @@
-"""Look up bearer tokens by their hash, with one read."""
+"""Look up bearer tokens by the hash of their secret."""
 
 import re
 import time
@@ -15,10 +15,10 @@ from deltaic.catalog.writes import update
 from deltaic.errors import Unauthenticated
 
 PREFIX: Final = "dlt_"
-"""Prefix by which secret scanners recognize a published token."""
+"""Prefix of secrets, by which secret scanners recognize a leaked token."""
 
 CHECK: Final = "check-"
-"""Prefix of the ids of tokens that the operator uses for checks."""
+"""Prefix of the ids of temporary tokens for an operator's checks."""
 
 SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"dlt_[A-Za-z0-9_-]{43}")
@@ -34,10 +34,10 @@ class TokenStore:
         self._clock = clock
 
     def authenticate(self, bearer: str) -> Token:
-        """Return the live token with this secret (without the word `Bearer`).
+        """Return the active token with this secret (without the word `Bearer`).
 
-        Uses one strongly consistent read, so a revocation is effective from the next read on. Raises Unauthenticated,
-        with one message for unknown, expired and revoked tokens. Does not look up a text in another form than a token.
+        Uses one strongly consistent read, so that it rejects a token as soon as it is revoked. Raises Unauthenticated
+        with the same message for unknown, expired and revoked tokens. Reads nothing for a malformed token.
         """
         item = self._dynamo.get(self._table, keys.token(bearer)) if _SECRET.fullmatch(bearer) else None
         # DynamoDB deletes expired items only days later (time to live), so compare the expiry here.
@@ -53,21 +53,21 @@ class TokenStore:
 
 
 def from_item(item: dict[str, Any]) -> Token:
-    """Return a stored token."""
+    """Convert stored attributes to a token."""
     return Token.read({**item, "expires_at": expiry_of(item)})
 
 
 def expiry_of(item: dict[str, Any]) -> int:
-    """Return the end of a stored token, which items in lists store separately."""
+    """Return the expiry of a stored token in seconds since the epoch, of either of its two items."""
     return int(item.get("expires_at", item["expires"]))
 
 
 def to_item(token: Token) -> dict[str, Any]:
-    """Return the stored attributes of a token, without its secret."""
+    """Convert a token to the attributes that the authorizer reads; they do not contain its secret."""
     item = token.attributes()
     return {**item, "expires": item.pop("expires_at")}
 
 
 def to_time(seconds: float) -> datetime:
-    """Return the time of a Unix timestamp in whole seconds, as the table stores it."""
+    """Convert seconds since the epoch to a time in whole seconds, the precision of the Tokens table."""
     return datetime.fromtimestamp(int(seconds), UTC)
