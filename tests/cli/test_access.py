@@ -90,7 +90,7 @@ def test_expired_recipients_and_grants_are_shown_as_expired(shared: Deltaic, adm
     assert "deltaic grant update late sales --ends" in shared.done("recipient show late")
     admin.recipients.update("late", ends_at=datetime(2020, 1, 1, tzinfo=UTC))
     output = shared("recipient show late")
-    assert "the access of 'late' ended at 2020-01-01 00:00 UTC: its requests are refused" in output.output
+    assert "the access of 'late' ended at 2020-01-01 00:00 UTC: its requests are rejected" in output.output
     assert shared("access late sales.europe.orders --from nowhere").exit_code == 2
 
 

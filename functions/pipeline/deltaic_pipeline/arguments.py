@@ -31,9 +31,9 @@ BACKFILL = """examples:
   deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-01-31
   deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-12-31 --step month --on emr
 
-Finished steps are skipped, so the same command continues after Ctrl-C or a failure. Another
---run-id, a prefix of the run ids, repeats all steps. After a failed step, modes append and
-overwrite_partitions continue with the next step. Other modes stop: later rows replace earlier ones.
+Finished steps are skipped, so the same command continues after Ctrl-C or a failure. --run-id is a
+prefix of the steps' run ids; with another prefix, all steps are repeated. After a failed step,
+modes append and overwrite_partitions continue. Other modes stop: later rows replace earlier ones.
 """
 
 PUBLISH = """examples:
@@ -136,7 +136,7 @@ def parser(job: str) -> CommandLine:
 
 def _run(line: CommandLine) -> None:
     _dataset(line)
-    _flag(line, "--dry-run", "show plan, differences and counts, but change nothing")
+    _flag(line, "--dry-run", "show the plan, schema differences and row counts, but change nothing")
 
 
 def _backfill(line: CommandLine) -> None:
@@ -199,9 +199,9 @@ def _maintain(line: CommandLine) -> None:
 
 
 def _usage(line: CommandLine) -> None:
-    logs = {"--requests": "log of the functions: files, folders, globs", "--fetches": "S3 server access logs, likewise"}
+    logs = {"--requests": "logs of the functions", "--fetches": "S3 server access logs"}
     for option, text in logs.items():
-        _option(line, option, "PATH", text, nargs="+", action="extend")
+        _option(line, option, "PATH", f"{text}: files, folders, globs", nargs="+", action="extend")
     text = "location of the usage table (default: DELTAIC_USAGE)"
     _option(line, "--to", "S3_URL", text, default=os.environ.get("DELTAIC_USAGE", ""))
     signing = "role that signs URLs; can be repeated (default: SIGNING_ROLE_ARN and the roles of storages)"

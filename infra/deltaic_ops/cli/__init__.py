@@ -2,7 +2,7 @@
 
 `deltaic --stack deltaic-prod table show s.d.orders --json`, by module:
 
-    COMMANDS            the nouns, their modules, groups and summaries; global options are read anywhere in the line
+    COMMANDS            the nouns with module, help section and summary; global options can appear anywhere in the line
     catalog.table       the noun `table`: a function for each subcommand
     commands            pass the Operator to the function, and add the option --json
     aws_selection       select the AWS account, the stack and its tables; or the local server
@@ -39,7 +39,7 @@ class _Command(NamedTuple):
     attribute: str
     """The Typer application of a command with subcommands, or the function that is the whole command."""
     group: str
-    """Heading in the help."""
+    """Heading of the command's section in the help."""
     help: str
 
 
@@ -117,7 +117,7 @@ class Deltaic(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; None for an unknown name."""
+        """Import the command of this name and return it; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None

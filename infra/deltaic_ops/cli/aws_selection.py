@@ -33,7 +33,7 @@ _DEFAULTS = Settings()
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """The global options, as typed."""
+    """The global options of the command line; None or the default if not given."""
 
     catalog: str | None = None
     tokens: str | None = None
@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def region(self) -> str:
-        """The selected region."""
+        """The selected AWS region."""
         return self._options.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
 
     @property
@@ -146,7 +146,7 @@ class Connection:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that connect another program to the same AWS and tables."""
+        """The environment variables that connect another program to the same AWS account and tables."""
         tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
         return {**self._variables, **self._options.variables, "AWS_REGION": self.region, **tables}
 
@@ -252,7 +252,7 @@ class Connection:
 def connection(options: GlobalOptions) -> Iterator[Connection]:
     """Connect to the selected AWS; a built-in AWS emulator that this command starts stops with the block.
 
-    Waits for a server that starts in the state folder, and for other commands there. Raises NotFound if no AWS is
+    Waits for a server that starts in the state folder, and for other commands that use it. Raises NotFound if no AWS is
     selected, Conflict if another process locks the state folder, Unavailable if the AWS emulator does not start,
     PermissionDenied, InvalidParameter.
     """

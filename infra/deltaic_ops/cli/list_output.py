@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 
 PAGE: Final = 100
-"""Rows that are printed at once, and the number of items that `show` commands list without --all."""
+"""Number of rows that are printed at once, and of items that `show` commands list without --all."""
 
 Column = tuple[str, Callable[[Any], object]]
 """A table column: its heading, and a function that returns its value for an item."""
@@ -60,7 +60,7 @@ def pages(items: Iterable[_Item]) -> Iterator[list[_Item]]:
 
 
 def print_array(items: Iterable[Any]) -> None:
-    """Print a JSON array; after an error it stays unclosed, so that no reader mistakes it for the whole list."""
+    """Print a JSON array; after an error it stays without its last bracket, so that no reader takes it as complete."""
     begin = "["
     for page in pages(items):
         objects = ",\n".join(indent(json.dumps(item, indent=2), "  ") for item in page)

@@ -41,20 +41,20 @@ PORT_HELP = "Port on 127.0.0.1; 0 selects a free port."
 HISTORY_HELP = "Share earlier versions and the change data feed."
 ID_HELP = "Keep this id, for example from another server. [default: random]"
 ID: Column = ("ID", lambda item: item.id)
-"""The additional column of a list with `--ids`."""
+"""The additional column of lists with `--ids`."""
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _Item = TypeVar("_Item", bound=Item)
 
 _MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|storage) '(.+)' not found")
 _PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
-"""Number of periods that separate the parents in a name, by kind."""
+"""Number of periods after the share in a full name, by kind of object."""
 _NAMES = {"schema_name": "schema"}
 VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
-"""Verdicts of findings, each with its style."""
+"""Verdicts of findings, each with its Rich style."""
 
 
 class Operator:
-    """A run of a command, which connects to AWS at first use."""
+    """The context of one command run; it connects to AWS when a command first needs it."""
 
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
@@ -73,7 +73,7 @@ class Operator:
 
     @property
     def reader(self) -> CatalogReader:
-        """The catalog, as endpoints read it for recipients."""
+        """The catalog, as the sharing endpoints read it for recipients."""
         return CatalogReader(self.connection.catalog_table, self.connection.dynamo())
 
     @cached_property
@@ -82,7 +82,7 @@ class Operator:
         return self.connection.schemas(self.admin.storages.get)
 
     def sharing_endpoint(self, option: str | None) -> str:
-        """Return the endpoint for profiles; raises NotFound if it is unknown, InvalidParameter if it is not a URL."""
+        """Return the sharing endpoint; raises NotFound if it is unknown, InvalidParameter if it is not a URL."""
         endpoint = option or self.connection.sharing_endpoint
         if not endpoint:
             raise NotFound("the endpoint of the server is unknown: set --endpoint or DELTAIC_ENDPOINT")
@@ -268,7 +268,7 @@ def json_fields(result: "DataclassInstance") -> dict[str, Any]:
 
 
 def json_properties(recipient: Recipient) -> dict[str, Any]:
-    """Return a recipient's properties, with lists as lists."""
+    """Return a recipient's properties as JSON values; a list property becomes a JSON array."""
     return {name: json_value(value_of(text)) for name, text in recipient.properties.items()}
 
 

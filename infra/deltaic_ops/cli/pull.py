@@ -10,7 +10,7 @@ from deltaic_ops.inspection.pull_errors import translate_errors
 
 @wraps(command.pull)
 def pull(*arguments: Any, **options: Any) -> None:
-    """Download; takes the options of the client's own command."""
+    """Download, with the options of the command `delta-sharing-pull`."""
     with translate_errors():
         command.pull(*arguments, **options)
 

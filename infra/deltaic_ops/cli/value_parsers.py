@@ -31,7 +31,7 @@ def duration(text: str | timedelta) -> timedelta:
         return timedelta(0)
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
-        raise typer.BadParameter(f"'{text}' is not a duration: write 90d, 12h or 30m")
+        raise typer.BadParameter(f"'{text}' is not a duration: use a form such as 90d, 12h or 30m")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
@@ -41,7 +41,7 @@ def duration_option(name: str, text: str) -> Any:
 
 
 def refuse_both(name: str, value: object, removed: bool) -> None:
-    """Raise BadParameter if both an option and its opposite `--no-` are used."""
+    """Raise BadParameter if both an option and its opposite `--no-...` are used."""
     if value and removed:
         raise typer.BadParameter(f"use --{name} or --no-{name}, not both")
 
@@ -52,7 +52,7 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
     for text in texts or []:
         name, separator, value = text.partition("=")
         if not separator:
-            raise typer.BadParameter(f"'{text}' is not a property: write key=value", param_hint="--property")
+            raise typer.BadParameter(f"'{text}' is not a property: use the form key=value", param_hint="--property")
         values[name] = value
     return values
 
@@ -68,7 +68,7 @@ def properties(texts: list[str] | None) -> dict[str, str]:
 
 
 def names_of(texts: list[str] | None) -> list[str]:
-    """Parse lists of names that are separated by commas, and return all names as one list."""
+    """Parse comma-separated lists of names, and return all names as one list."""
     return [name.strip() for text in texts or [] for name in text.split(",")]
 
 

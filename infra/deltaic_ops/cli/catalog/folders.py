@@ -42,13 +42,13 @@ def read_folder(
 
 
 def show_shared(cli: Operator, created: Folder, warnings: list[str]) -> None:
-    """Show a folder that was just shared."""
+    """Print a folder that was just shared, with warnings."""
     done = f"shared '{created.title}'; next: deltaic grant create <recipient> {created.share}"
     cli.show(created, done, [*warnings, *overlaps(cli, created)])
 
 
 def overlaps(cli: Operator, entry: Folder) -> list[str]:
-    """Return a warning for each other entry that shares files of this folder."""
+    """Return a warning for each other table or folder in the catalog that shares files of this folder."""
     from deltaic_ops.inspection.filter_checks import unknown_bucket
 
     overlapping = cli.admin.tables.overlaps.overlapping(entry)

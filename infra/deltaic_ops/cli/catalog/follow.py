@@ -62,7 +62,7 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     options = {"storage": storage, "exclude": patterns, "history": history}
     changes = bool(source) or any(value is not None for value in options.values())
     if off == (changes or now or dry_run):
-        raise typer.BadParameter("use --folder or --database; or for an existing follow --now, --dry-run or --off")
+        raise typer.BadParameter("use --folder or --database; if a source is followed, --now, --dry-run or --off")
     existing = _find_follow(cli, share, schema or (_default_schema(source) if source else ""))
     if existing is None and not source:
         problem = f"schema '{share}.{schema}' follows no" if schema else f"no schema of share '{share}' follows a"
@@ -91,7 +91,7 @@ def _source(folder: str, database: str) -> str:
     if folder and database:
         raise typer.BadParameter("use --folder or --database, not both")
     if database and not database.startswith(GLUE):
-        raise typer.BadParameter(f"'{database}' is not a database: write glue:NAME")
+        raise typer.BadParameter(f"'{database}' is not an AWS Glue database: use the form glue:NAME")
     return database or folder
 
 
@@ -122,7 +122,7 @@ def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]
     with _follow_context(cli, source, storage) as context:
         is_table = is_single_table(source, context)
     if is_table:
-        raise InvalidParameter(f"{source} is a Delta table: use its parent folder, or share it by deltaic table create")
+        raise InvalidParameter(f"{source} is a Delta table: use its parent folder, or use `deltaic table create`")
     with suppress(AlreadyExists):
         cli.admin.schemas.create(followed.share, followed.schema_name)
     return cli.admin.follows.put(followed.share, followed.schema_name, source, **options)

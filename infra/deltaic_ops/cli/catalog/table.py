@@ -238,7 +238,7 @@ def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> 
     folder, inside, _ = location.partition("/metadata/")
     if location.endswith(_METADATA):
         if not inside:
-            raise InvalidParameter(f"'{location}' is not in the metadata/ folder of a table: use a file of that folder")
+            raise InvalidParameter(f"'{location}' is not in the metadata/ folder of a table: use a file in metadata/")
         return folder, location
     return location, ""
 
@@ -249,7 +249,7 @@ def _of_glue(client: Any, glue: str) -> tuple[str, str]:
 
     database, _, name = glue.partition(".")
     if not database or not name:
-        raise InvalidParameter(f"'{glue}' is not a table of AWS Glue: write database.table")
+        raise InvalidParameter(f"'{glue}' is not the name of an AWS Glue table: use the form database.table")
     try:
         table = client.get_table(DatabaseName=database, Name=name)["Table"]
     except ClientError as error:

@@ -195,7 +195,7 @@ def delete(cli: Operator, name: Name) -> None:
 
 
 def sibling_location(source: str, name: str, identifier: str) -> str:
-    """Return a folder next to the source's, so that maintenance of one never touches the other.
+    """Return a location next to the source's folder, not in it, so that maintenance never touches the other's files.
 
     Raises InvalidParameter if the source is a whole bucket.
     """
@@ -222,7 +222,7 @@ def _promises(read: ViewSql) -> list[str]:
 
 
 def _partitions(cli: Operator, view: View, table: Table) -> list[dict[str, Any]]:
-    """Return a view's partitions, one per audience, including those whose rows are not computed yet."""
+    """Return a view's partitions, one per set of property values, including those without computed rows."""
     holders = holders_by_audience(cli.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     existing = {each.audience: each for each in cli.admin.views.partitions.list(view.share, view.table_id)}

@@ -147,7 +147,7 @@ def _carry_out(cli: Operator, run: "PlanExecution", steps: "Iterable[PlanStep]",
 
 
 def _schedule(cli: Operator, run: "PlanExecution", files: "Declaration") -> None:
-    """Delete schedules of deleted views and update all others, including those that an interrupted run missed."""
+    """Delete schedules of deleted views and update all others, also those that an interrupted `apply` missed."""
     for view in run.deleted_views:
         drop_schedule(cli, view)
     changed = {view.table_id for view in run.changed_views}
@@ -209,7 +209,7 @@ def _wire(step: "PlanStep") -> dict[str, object]:
 
 
 def _refuse(planned: "CatalogPlan", *, prune: bool, wider: bool) -> None:
-    """Raise InvalidParameter for changes that no option allows, before anything is done."""
+    """Raise InvalidParameter for changes that require --prune or --allow-wider, before any change is made."""
     from deltaic_ops.declared.effects import join_names
 
     if planned.deleted_titles and not prune:

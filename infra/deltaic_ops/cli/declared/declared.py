@@ -27,7 +27,7 @@ _DRIFTED = 2
 
 
 def catalog_of(cli: Operator, admin: "CatalogAdmin", declared: "Declaration | None" = None) -> "Declaration":
-    """Read the catalog as a declaration (`declaration_of`), with progress on a terminal."""
+    """Read the catalog as a Declaration, and show progress on a terminal."""
     from deltaic_ops.declared.differences import declaration_of
 
     with cli.progress_step("reading the catalog:") as update:

@@ -224,7 +224,7 @@ def run_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """The command line of a job, as typed and as parsed."""
+    """The command line of a job: its arguments as typed, and the parsed options."""
 
     job: str
     arguments: Sequence[str]

@@ -78,7 +78,7 @@ def _names(cli: Operator) -> Names:
             return names_in(cli.admin, share)
         except DeltaicError as refusal:
             cli.note(
-                f"cannot show the tables of refused requests, because the catalog cannot be read: {refusal.message}"
+                f"cannot show the tables of rejected requests, because the catalog cannot be read: {refusal.message}"
             )
             return []
 
@@ -98,5 +98,5 @@ def _show(cli: Operator, uses: list[Use]) -> None:
             ("unexplained", lambda use: f"{use.unexplained:,}"),
             ("last", lambda use: use.last_at),
         ],
-        "no requests in these days",
+        "no requests in this period",
     )

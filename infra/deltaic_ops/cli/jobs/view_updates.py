@@ -23,7 +23,7 @@ def jobs_of(cli: Operator) -> JobsOutputs | None:
 
 
 Requests = dict[str, datetime | None]
-"""When the refresh of each view was requested, by the id of its table."""
+"""When the refresh of each view was requested, by table id of the view; None if none is requested."""
 
 
 def requests_of(cli: Operator, shares: Iterable[str]) -> Requests:
@@ -34,7 +34,7 @@ def requests_of(cli: Operator, shares: Iterable[str]) -> Requests:
 def ask_for_rows(cli: Operator, shares: Iterable[str], before: Requests) -> None:
     """Start a job that refreshes views with new requests, or print the command if the stack runs no jobs.
 
-    Never starts Spark on this machine. Errors become notes, because the change itself is already made.
+    Never starts Spark on this machine. Prints errors as notes, because the change itself is already made.
     """
     views = [
         view

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
 GUEST = "demo_guest"
-"""Recipient that creates its own profile with a link."""
+"""Recipient that downloads its own profile through a link."""
 
 SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
-"""Recipients that see only one site; each has a profile with its name."""
+"""Recipients that see only the rows of one trial site; each has a profile file with its name."""
 
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
@@ -189,7 +189,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
 
 
 def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
-    """Return a frame's first rows as text, sorted because the order of a share's files is arbitrary."""
+    """Return a frame's first rows as text, sorted, because the order of a table's files is arbitrary."""
     ordered = frame.sort_values(list(frame.columns[:2]))
     return str(ordered.head(rows).to_string(index=False, line_width=width))
 

@@ -10,7 +10,7 @@ from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.state_folder import wait_for_environment
 
 APPEAR_SECONDS = 2.0
-"""How long to wait for a server that was started just before."""
+"""How long to wait for a server that is starting in the state folder."""
 _STATE = "State folder of `deltaic serve`. [default: the global option --state, .deltaic]"
 
 

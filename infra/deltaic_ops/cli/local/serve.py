@@ -31,9 +31,9 @@ INTERRUPTED = 130
 
 @contextmanager
 def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILURES) -> Iterator[StopFlag]:
-    """Yield the flag that signals set; print a failure of the block, and exit with 1.
+    """Yield the flag that signals set; print an error of the block, and exit with code 1.
 
-    Until `serve_on`, a signal interrupts the block.
+    Until `serve_on` is called, a signal interrupts the block.
     """
     stop = StopFlag(interrupts=True)
     stop.handle_signals()
@@ -48,7 +48,7 @@ def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILUR
 
 
 def serve_on(console: "Console", stop: StopFlag, stack: Stack) -> None:
-    """Wait until a signal arrives; raises StackFailed if the server fails."""
+    """Keep serving until a signal arrives; raises StackFailed if the server fails."""
     while not stop.wait(CHECK_SECONDS):
         stack.check()
     console.print("stopping ...")

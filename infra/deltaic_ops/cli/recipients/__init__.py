@@ -1,6 +1,6 @@
 """Commands for recipients: grants, tokens, invitations, OAuth clients, limits.
 
-`deltaic recipient create alice --expires 90d`, then her first token:
+`deltaic recipient create alice`, her grant and her first token:
 
     recipient           create the recipient
     limit_options       parse --ends, --address and request limits

@@ -106,7 +106,7 @@ def show_recipient(
         return
     _show_facts(cli, recipient, soon, last)
     if recipient.has_ended(now):
-        cli.note(f"{why_ended(recipient)}: its requests are refused; this is what it would see otherwise")
+        cli.note(f"{why_ended(recipient)}: its requests are rejected; this is what it could read otherwise")
     show_keys(cli, recipient.name, keys, last)
     columns = [*_TABLE_COLUMNS, ("COUNTED", lambda entry: _counted(counts[entry.name]))] if count else _TABLE_COLUMNS
     if assets:

@@ -31,7 +31,7 @@ class _Client(NamedTuple):
     id: str
     scope: str
     private_key: Mapping[str, str] | None
-    """None if the client has a secret."""
+    """Key file, key id and algorithm for the profile; None if the client has a secret."""
 
 
 def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need

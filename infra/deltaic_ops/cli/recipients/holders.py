@@ -121,7 +121,7 @@ def _rows(table: "TableEntry", grant: Grant) -> str:
 
 
 def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "TableFacts | None":
-    """Return facts from a table's Delta log; None without a log, or with a warning if it cannot be read."""
+    """Return facts from a table's Delta log; None for Iceberg, or with a warning if the log cannot be read."""
     from deltaic_ops.inspection.table_facts import read_facts
 
     if entry.format == "iceberg":

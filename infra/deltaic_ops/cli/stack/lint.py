@@ -50,7 +50,7 @@ def lint(
 def _examine(
     cli: Operator, target: str, storage: str, entry: "Table | None"
 ) -> tuple[list["Finding"], Sequence["ClientReads"]]:
-    """Return findings of a table, and the clients that can read it; no clients if it cannot be shared."""
+    """Return the findings of a table, and the clients that can read it; no clients if it cannot be shared."""
     from deltaic_ops.inspection.survey import survey
     from deltaic_ops.inspection.table_lint import lint as lint_delta
     from deltaic_ops.inspection.table_lint import lint_iceberg, unreadable_log
