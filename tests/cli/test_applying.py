@@ -279,7 +279,7 @@ def test_only_one_process_applies_files_at_a_time(deltaic: Deltaic, files: Path,
                 "names a storage that is not in these files: did you mean minio?"
             ),
         ),
-        ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name: names ignore case"),
+        ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are the same name: names ignore case"),
         ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' contains a space"),
         (
             "recipients:\n  a:\n    addresses:\n    - 1.2.3",

@@ -151,7 +151,7 @@ def test_the_doctor_finds_invalid_filters_and_missing_properties(
 def test_the_doctor_finds_folders_whose_credentials_open_a_filtered_table(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
-    admin, check = provider.admin, "credentials for a folder open no filtered table"
+    admin, check = provider.admin, "credentials for a folder never include a filtered table"
 
     def read_findings() -> list[tuple[str, str, str]]:
         findings = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
@@ -169,7 +169,7 @@ def test_the_doctor_finds_folders_whose_credentials_open_a_filtered_table(
         ExpressionAttributeValues={":dir": {"L": [{"S": "dir"}]}},
     )
     (finding,) = read_findings()
-    assert (finding[0], f"those of {SHARE}.{SCHEMA}.below open all of {parted}" in finding[1]) == ("failed", True), (
+    assert (finding[0], f"those of {SHARE}.{SCHEMA}.below include all of {parted}" in finding[1]) == ("failed", True), (
         finding
     )
     assert finding[2].startswith(f"deltaic table update {SHARE}.{SCHEMA}.below --access-mode url")

@@ -40,11 +40,11 @@ class ListPage(Generic[_Entry]):
 
     entries: list[_Entry]
     begins: str
-    """Prefix of the listed names, as entered in the filter field; empty for all."""
+    """Prefix that all listed names have; empty for a list of all names."""
     after: str
-    """Last name of the previous page; empty for the first page."""
+    """Last name of the previous page; empty on the first page."""
     next: str
-    """Last name of this page, if there is another page; else empty."""
+    """Last name of this page, with which the next page starts; empty on the last page."""
 
 
 @dataclass(frozen=True, slots=True)

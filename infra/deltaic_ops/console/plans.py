@@ -69,7 +69,7 @@ def _plan_invite(provider: Provider, form: Form) -> ActionPlan:
     link_life, token_life = _parse_duration(form, "expires"), _parse_duration(form, "token_expires")
     effects = [
         "Deltaic creates a link and shows it once.",
-        f"The link works for {link_life}. Opening it creates a token of {recipient.name} that lives for {token_life}.",
+        f"The link works for {link_life}. Opening it creates a token of {recipient.name}, valid for {token_life}.",
         *_token_limit_note(live),
         *_cut_off_note(recipient),
     ]
@@ -84,7 +84,7 @@ def _plan_rotate(provider: Provider, form: Form) -> ActionPlan:
     old_tokens = "revoked at once" if overlap == "0" else f"valid for at most {overlap}"
     effects = [
         "Deltaic creates a link and shows it once.",
-        f"The link works for 72h. Opening it creates a token of {recipient.name} that lives for {token_life}.",
+        f"The link works for 72h. Opening it creates a token of {recipient.name}, valid for {token_life}.",
         f"Its live tokens are then {old_tokens}: {_describe_tokens(live)}." if live else "It has no live token.",
         *([] if overlap == "0" else _token_limit_note(live)),
         *_cut_off_note(recipient),

@@ -51,7 +51,7 @@ class Version:
     committed_at: datetime
     size: Size
     added: int
-    """Number of added files; 0 for the first returned version."""
+    """Number of files that the commit added; 0 for the first version that `versions` returns."""
     removed: int
 
 
@@ -99,7 +99,7 @@ def comments(metadata: Metadata) -> dict[str, str]:
 
 
 def _version_range(listing: LogListing, limit: int) -> tuple[int, int]:
-    """Return the latest version, and the first version (at most `limit` earlier) with all later commits."""
+    """Return the latest version, and the first of the last `limit` versions that the log can reconstruct."""
     latest = listing.latest
     if latest is None:
         raise TableUnreadable("the folder has no Delta log (_delta_log): correct the location of the table")

@@ -1,4 +1,4 @@
-"""The page of usage by recipient and table, and reads of a recipient's last use of credentials."""
+"""The page of usage by recipient and table, and the job that reads when credentials were last used."""
 
 import math
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Keep the catalog as YAML files: export it, compare it, and apply changes.
 
-`deltaic plan catalog/` after a table was added to a file:
+Modules that carry out `deltaic plan catalog/`, in order:
 
     declaration_files, declaration  read and validate the YAML; errors have file, line and column
     differences                     read the catalog into the same model; compare files and catalog

@@ -44,7 +44,7 @@ def _check_unique(values: dict[str, _Value]) -> dict[str, _Value]:
     spellings: dict[str, str] = {}
     for name in values:
         if (first_spelling := spellings.setdefault(names.key(name), name)) != name:
-            raise ValueError(f"has '{first_spelling}' and '{name}', which are one name: names ignore case")
+            raise ValueError(f"has '{first_spelling}' and '{name}', which are the same name: names ignore case")
     return values
 
 
@@ -210,7 +210,7 @@ class SchemaOf(_Section):
     @model_validator(mode="after")
     def _check_names(self) -> "SchemaOf":
         if shared_names := {names.key(name) for name in self.tables} & {names.key(name) for name in self.views}:
-            raise ValueError(f"has a table and a view '{min(shared_names)}': recipients see both as tables")
+            raise ValueError(f"has a table and a view '{min(shared_names)}', both tables for recipients: rename one")
         return self
 
 

@@ -22,10 +22,10 @@ CHILD_GROUPS: Mapping[str, Mapping[str, str]] = {
     "model": {"versions": "version"},
     "recipient": {"policies": "policy", "grants": "grant"},
 }
-"""Fields that contain entries, and the kind of these, by the kind of the containing entry."""
+"""For each kind of entry, the fields that contain other entries, and the kind of those."""
 
 _NAME_FIELDS = frozenset({("table", "hidden_columns"), ("view", "source")})
-"""Kind and field pairs compared ignoring case, because the catalog stores the case of the named object."""
+"""Fields (kind, name) with names of columns or tables, which are compared ignoring case."""
 
 Key = tuple[str, tuple[str, ...]]
 """Identity of an entry: kind, and path in lower case, because names are compared ignoring case."""

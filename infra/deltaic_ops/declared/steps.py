@@ -75,10 +75,10 @@ def refollow_remark(change: CatalogDifference, files: Declaration) -> str:
 
 
 def _add_pauses(steps_: list[PlanStep], files: Declaration, catalog: Declaration) -> list[PlanStep]:
-    """Add steps that pause a grant while two changes of its recipient's rows are made.
+    """Add steps that remove a grant temporarily while two changes affect the rows of its recipient.
 
-    For example, a filter moves from the table to the grant. Between the two changes, the recipient could see rows that
-    it sees neither before nor after.
+    For example, a row filter moves from the table to the grant. Between the two changes, the recipient could see rows
+    that it sees neither before nor after.
     """
     changes = [step.difference for step in steps_ if step.widens and step.action == "update"]
     widened_shares = {change.root for change in changes if change.kind in {"table", "view", "schema"}}

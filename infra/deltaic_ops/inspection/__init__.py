@@ -1,6 +1,6 @@
 """Inspect tables and folders that are or will be shared, with the operator's credentials.
 
-`deltaic lint s3://lake/orders`, and the warnings of `deltaic table create`:
+Modules behind `deltaic lint s3://lake/orders` and the warnings of `deltaic table create`:
 
     survey              read the Delta log and some Parquet footers: features, sizes, statistics
     table_lint          report problems that recipients of the table would have

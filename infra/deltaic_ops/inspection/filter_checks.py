@@ -109,7 +109,7 @@ def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
 
 
 def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
-    """Return warnings if a table is shared with Iceberg clients, but they cannot read it; reads its log."""
+    """Return warnings if a table is shared with Iceberg clients, but they cannot read it; reads the table's log."""
     if not table.iceberg:
         return []
     try:

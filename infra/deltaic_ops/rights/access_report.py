@@ -38,7 +38,7 @@ class ResultSize:
 
 
 def count_result(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> ResultSize:
-    """Count the files and rows of a table's latest version that a recipient sees, with operator credentials."""
+    """Count the files and rows of a table's latest version that a recipient sees, with operator's credentials."""
     gate = TableGate(table.name, table.history, first_version)
     try:
         counts = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
@@ -71,7 +71,7 @@ class Access:
     table: str
     allowed: bool
     rule: str
-    """Sentence about the rule that decides, such as a grant or an expired access."""
+    """The rule on which the decision is based, as a phrase, such as `grant of share 'sales': all rows`."""
 
     row_filters: tuple[str, ...] = ()
     """Row filters of the table and of the grant, as SQL."""
@@ -108,7 +108,7 @@ def access_of(
     request: AccessRequest,
     schemas: Callable[[], SchemaReader] | None = None,
 ) -> Access:
-    """Return whether the server would allow a request; with `schemas`, also count the visible rows.
+    """Return whether the server would allow a request, and why; with `schemas`, also count the visible rows.
 
     Ignores tokens, request and byte limits, and errors in the table's log. Raises TooManyRequests and Unavailable if
     the catalog cannot be read.

@@ -26,7 +26,7 @@ class RoleResult(NamedTuple):
 
 
 class Denials:
-    """The inline policy of one signing role that denies recipients; uses the operator's credentials."""
+    """Client for the inline policy with which one signing role denies recipients."""
 
     def __init__(self, iam: Any, role_arn: str) -> None:
         self._iam = iam
@@ -75,7 +75,7 @@ class Denials:
             getattr(self._iam, operation)(**request)
         except self._iam.exceptions.LimitExceededException:
             raise InvalidParameter(
-                f"role {self.role} cannot deny another recipient: its policies have the maximum of 10,240 bytes. "
+                f"role {self.role} cannot deny another recipient: its inline policies reach the limit of 10,240 bytes. "
                 "Restore or delete recipients that are cut off"
             ) from None
         except Exception as error:
@@ -98,7 +98,7 @@ def deny_in_roles(
 ) -> list[RoleResult]:
     """Deny all recipients that are cut off in each role, except the recipient id `allowed`.
 
-    Every call writes all of them, because IAM can return an outdated policy, which lacks the latest changes.
+    Every call denies all of them: IAM can return an outdated policy, and to extend that would undo a recent denial.
     """
     results, ids = [], [recipient.id for recipient in recipients if recipient.cut_off_at is not None]
     for role in roles:

@@ -40,7 +40,7 @@ class VisibleTable:
     """Error message that a read of the table would get; empty if it can be read."""
 
     refreshed_at: datetime | None = None
-    """Time of a view's last refresh; None if it was never refreshed, and for tables that are no views."""
+    """Time of a view's last refresh; None if it was never refreshed, and for tables that are not views."""
 
     @property
     def name(self) -> str:

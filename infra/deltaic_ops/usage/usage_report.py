@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 ERROR: Final = 400
-"""Lowest HTTP status of a rejected request."""
+"""Lowest HTTP status that counts as an error."""
 
 UNKNOWN: Final = "(unknown)"
 
@@ -61,7 +61,7 @@ class Report:
 
 
 Names = Callable[[str], Collection[str]]
-"""Returns all full names (share, `share.schema`, `share.schema.table`) in a share; empty if it does not exist."""
+"""Function that returns the full names of a share and its entries; empty if the share does not exist."""
 
 
 def report(  # noqa: PLR0913 -- location and selection of rows

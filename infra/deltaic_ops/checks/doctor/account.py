@@ -59,7 +59,7 @@ def check_concurrency(client: "LambdaClient", parameters: Mapping[str, str]) -> 
 
 def check_gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check the account's API Gateway settings: its throttle, and the role that writes access logs."""
-    throttle, log = "the account's request rate covers the stage's", "the gateway can write its access log"
+    throttle, log = "the account's request rate is not below the stage's", "the gateway can write its access log"
     remedy = "request more in Service Quotas, API Gateway, 'Throttle rate', or deploy with a lower RequestsPerSecond"
 
     def read_account() -> Iterator[Finding]:

@@ -34,7 +34,7 @@ _LAYER = ROOT / "functions" / "layer" / "deltaic"
 def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
     """Compare the deployed functions and layer with this checkout; not asked without a checkout."""
     if not _LAYER.is_dir():
-        yield not_asked(CHECK, "no checkout to compare with")
+        yield not_asked(CHECK, "this installation has no checkout to compare with")
         return
     yield from ask(CHECK, "check the bucket of the packages, and its account", lambda: _compare(client, stack))
 

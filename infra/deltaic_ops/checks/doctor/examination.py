@@ -44,7 +44,7 @@ class CheckContext:
     """URL of the sharing server; empty if unknown."""
 
     deployed: bool
-    """Whether a stack must exist; a local AWS may have none."""
+    """Whether a missing stack is a failure; a local AWS emulator may have none."""
 
 
 def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Finding]:

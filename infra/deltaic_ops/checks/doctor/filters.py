@@ -16,7 +16,7 @@ from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, che
 def check_filters(
     tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], schemas: Schemas
 ) -> Iterator[Finding]:
-    """Check row filters and hidden columns of a share's tables; `grants` are all of it, `recipients` are by id.
+    """Check row filters and hidden columns of a share's tables, with all its grants, and recipients by id.
 
     A failure means that recipients get errors, not too many rows: the server rejects requests with unsuitable filters.
     """
@@ -37,12 +37,12 @@ def check_filters(
 
 def check_folder_access(overlaps: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
     """Yield findings for folders whose credentials give access to filtered tables, and for unchecked folders."""
-    check = "credentials for a folder open no filtered table"
+    check = "credentials for a folder never include a filtered table"
     findings = [
         Finding(
             check,
             "failed",
-            f"those of {entry.title} open all of {filtered.title}: {filtered.location} and {entry.location} overlap",
+            f"those of {entry.title} include all of {filtered.title}: {filtered.location} and {entry.location} overlap",
             f"deltaic table update {entry.title} --access-mode url, or move one of them"
             if isinstance(entry, Table)
             else "move one of them",

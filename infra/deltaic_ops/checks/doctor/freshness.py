@@ -29,7 +29,7 @@ def check_follows(
     findings = [finding for follow in sources for finding in _check_source(follow, parameters)]
     for table in tables:
         if table.unlisted:
-            remedy = f"repair it, and it is listed again; or deltaic table delete {table.title}"
+            remedy = f"repair the table, then it is listed again; or deltaic table delete {table.title}"
             reason = f"recipients do not see it: {table.unlisted}"
             findings.append(Finding(f"lists {table.title}", "warning", reason, remedy))
     if sources and not findings:
@@ -43,15 +43,15 @@ def _check_source(follow: Follow, parameters: Mapping[str, str] | None) -> Itera
     if follow.failure:
         yield Finding(check, "failed", follow.failure, f"check the source and its permissions, then: {command} --now")
     elif follow.looked_at is None or datetime.now(UTC) - follow.looked_at >= CHECK_PATIENCE:
-        since = f"last {follow.looked_at:%Y-%m-%d %H:%M} UTC" if follow.looked_at else "never"
+        since = f"last checked at {follow.looked_at:%Y-%m-%d %H:%M} UTC" if follow.looked_at else "never checked"
         by_hand = parameters is None or parameters.get("Follow") == "enabled"
         remedy = ("" if by_hand else "deploy with Follow=enabled, or ") + f"{command} --now"
-        yield Finding(check, "warning", f"checked {since}", remedy)
+        yield Finding(check, "warning", since, remedy)
     for name, cause in follow.reasons.items():
         patterns = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in (*follow.exclude, name))  # replaces all
         remedy = f"{command} {patterns}, or repair it"
         if cause.startswith(SAME_NAME):
-            remedy = f"rename one of the two, or share this one as another: deltaic table create {follow.title}.NAME"
+            remedy = f"rename one of the two, or share it under another name: deltaic table create {follow.title}.NAME"
         yield Finding(f"shares {follow.title}.{name}", "warning", f"not shared: {cause}", remedy)
 
 
