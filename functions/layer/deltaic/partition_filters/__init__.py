@@ -31,14 +31,14 @@ BEFORE_SNAPSHOT: Final = (
 
 
 def parse(text: str) -> "PartitionFilter":
-    """Parse a filter; raises InvalidParameter with the position, the problem and a remedy."""
+    """Parse a partition filter; raises InvalidParameter with the position, the problem and a remedy."""
     from deltaic.partition_filters import grammar
 
     return grammar.parse(text)
 
 
 def check(partition_filter: "PartitionFilter", metadata: "TableMetadata") -> None:
-    """Raise InvalidParameter if a filter uses unknown columns, other than partition columns, or wrong types."""
+    """Raise InvalidParameter if a filter has wrong types, or columns that are not the table's partition columns."""
     from deltaic.partition_filters.filter_binding import FilterBinder
 
     FilterBinder(metadata, None).bind(partition_filter)

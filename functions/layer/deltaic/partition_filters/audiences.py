@@ -1,4 +1,4 @@
-"""Group recipients with equal values of the properties that a view uses: they see the same rows."""
+"""Group recipients into audiences: those with equal values of the properties that a view uses see the same rows."""
 
 import hashlib
 import json
@@ -8,15 +8,16 @@ from typing import Final
 from deltaic.partition_filters.properties import value_of
 
 AUDIENCE_COLUMN: Final = "_deltaic_policy"
-"""Hidden partition column of a view's table: the audience of each file."""
+"""Hidden partition column of the table of a view; its value is the audience that sees a file."""
 
 _LENGTH = 32
 
 
 def audience(names: Iterable[str], properties: Mapping[str, str]) -> str | None:
-    """Return an id for the values of these properties, or None if one is missing or an empty list.
+    """Return the id of the audience with these property values; None if one is missing or an empty list.
 
-    The id has 32 hexadecimal digits. Order and duplicates in lists do not matter; a list of one differs from a string.
+    The id has 32 hexadecimal digits. Order and duplicates in lists do not matter; a list of one string differs from
+    that string.
     """
     values: list[tuple[str, str | list[str]]] = []
     for name in sorted(set(names)):

@@ -1,4 +1,4 @@
-"""Decide which files a recipient sees, by filters that are bound to a table and properties."""
+"""Decide which files a recipient sees, by filters that are bound to a table and the recipient's properties."""
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_READINGS: Final = 64
-"""Maximum number of combinations of possible values; a file with more is hidden."""
+"""Maximum number of combinations of a file's possible partition values; a file with more is hidden."""
 
 _MAX_CACHED: Final = 100_000
-"""Maximum number of cached results."""
+"""Maximum number of combinations of partition values whose results are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ class BoundFilter:
     """Cached results, because row groups of a checkpoint repeat partition values."""
 
     def sees(self, partition_values: Mapping[str, str | None] | None) -> bool:
-        """Return whether a file is visible, by its partition values. A missing column is null.
+        """Return whether a file with these partition values is visible. A missing column is null.
 
-        None means that the action has no partition values: it is visible only if the filter has no columns.
+        None means that the log action has no partition values: the file is visible only if the filter has no columns.
         """
         if partition_values is None:
             return not self.columns and self.shows(())
         return self.shows(tuple(map(partition_values.get, self.columns)))
 
     def shows(self, raws: Sequence[str | None]) -> bool:
-        """Return whether files are visible, by the values of `columns` in this order."""
+        """Return whether files with these values of `columns`, in this order, are visible."""
         if self.tests is None:
             return False
         texts = tuple(raws)
@@ -73,7 +73,7 @@ class BoundFilter:
         return all(test(row) == TRUE for row in product(*possible) for test in tests)
 
     def may_show(self, possible: Sequence[tuple[Reading, ...]]) -> bool:
-        """Return whether a file can be visible, given all possible values of `columns`."""
+        """Return whether a file can be visible, given the possible values of each column in `columns`."""
         if self.tests is None:
             return False
         if prod(map(len, possible)) > _MAX_READINGS:
@@ -94,7 +94,7 @@ class BoundFilter:
         return by_bounds(self.columns, self.may_show, statistics)
 
     def mask(self, maps: "pa.MapArray") -> "pa.BooleanArray":
-        """Return for each file whether it is visible. A null map means no partition values."""
+        """Return for each file, by its partition values, whether it is visible. Null means no partition values."""
         import pyarrow as pa
 
         from deltaic.partition_filters.masks import mask

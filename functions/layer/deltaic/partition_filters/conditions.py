@@ -24,7 +24,7 @@ class Property(msgspec.Struct, frozen=True):
 
 
 class FilterLiteral(msgspec.Struct, frozen=True):
-    """A literal."""
+    """A literal in a filter."""
 
     kind: Kind
     value: str | int | Decimal
@@ -47,27 +47,27 @@ class FilterComparison(msgspec.Struct, frozen=True):
 
 
 class FilterIn(msgspec.Struct, frozen=True):
-    """IN: whether an operand equals an item. Properties can be lists."""
+    """Condition `operand IN (items)`, in which properties can be lists."""
 
     operand: Operand
     items: tuple[Item, ...]
 
 
 class FilterIsNull(msgspec.Struct, frozen=True):
-    """IS NULL."""
+    """Condition `column IS NULL`."""
 
     column: FilterColumn
 
 
 class FilterStartsWith(msgspec.Struct, frozen=True):
-    """LIKE with a prefix, as in LIKE 'x%'."""
+    """Condition `operand LIKE 'prefix%'`."""
 
     operand: FilterColumn | Property
     prefix: str
 
 
 class FilterNot(msgspec.Struct, frozen=True):
-    """NOT."""
+    """Negation of a condition."""
 
     condition: "Condition"
 
@@ -88,11 +88,11 @@ Condition: TypeAlias = FilterComparison | FilterIn | FilterIsNull | FilterStarts
 
 
 class PartitionFilter(msgspec.Struct, frozen=True):
-    """A parsed filter. Filters with the same text are equal."""
+    """A parsed partition filter. Filters that are written the same are equal."""
 
     text: str
     columns: tuple[str, ...]
-    """Distinct column names, in the first spelling."""
+    """Distinct column names, each as it is first written in the filter."""
     properties: tuple[str, ...]
     """Properties that the filter uses. A recipient who lacks a property sees no rows."""
     condition: Condition

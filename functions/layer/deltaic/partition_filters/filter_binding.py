@@ -1,4 +1,4 @@
-"""Bind a filter to the partition columns of a table and the properties of a recipient.
+"""Convert a filter to tests of a table's partition values, with the values of a recipient's properties.
 
 Each condition becomes a function of the possible partition values of a file, in the order of `FilterBinder.columns`.
 """
@@ -44,7 +44,7 @@ _EXAMPLES: Final = {
 }
 """How to write a literal by the type of its column."""
 _KINDS: Final = {"string": "text", "decimal": "number", **dict.fromkeys(INTEGER_BITS, "number")}
-"""Kind of literal by the type of its column, if they have different names."""
+"""Types of literals by the type of the column, if the names differ."""
 
 
 def type_name(type_: ColumnType) -> str:
@@ -53,7 +53,7 @@ def type_name(type_: ColumnType) -> str:
 
 
 class FilterBinder:
-    """Binder of filters to a table and a recipient."""
+    """Convert filters to tests for one table and one recipient."""
 
     def __init__(self, metadata: TableMetadata, properties: Mapping[str, str] | None) -> None:
         """Create a binder; with `properties=None`, it only checks filters, and no property is missing."""
@@ -130,7 +130,7 @@ class FilterBinder:
         return test
 
     def _type(self, *operands: Operand) -> ColumnType:
-        """Return the type of a comparison: that of the first column, else string."""
+        """Return the type in which operands are compared: that of the first column, or else string."""
         return next((self._column(item) for item in operands if isinstance(item, FilterColumn)), _STRING)
 
     def _column(self, column: FilterColumn) -> ColumnType:
@@ -186,7 +186,7 @@ class FilterBinder:
 
 
 def _literal(literal: FilterLiteral, type_: ColumnType, other_side: Operand | None) -> Value:
-    """Return the value of a literal for a column's type; raises InvalidParameter if the type is wrong."""
+    """Return a literal's value for comparison with a column of this type; raises InvalidParameter if types differ."""
     if literal.kind == _KINDS.get(type_.name, type_.name):
         return literal.value
     if literal.kind == "text" and type_.name in {"date", "timestamp", "timestamp_ntz"}:

@@ -1,4 +1,4 @@
-"""Parse the tokens of a partition filter by a small subset of SQL.
+"""Parse the tokens of a partition filter, which is written in a small subset of SQL.
 
 condition   = and { OR and }                 and = not { AND not }              not = NOT not | ( condition ) | test
 test        = operand ( = | <> | != | < | <= | > | >= ) operand
@@ -46,7 +46,7 @@ _TESTS: Final = "with =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL"
 
 
 def parse(text: str) -> PartitionFilter:
-    """Parse a filter; raises InvalidParameter with the position, the problem and a remedy."""
+    """Parse a partition filter; raises InvalidParameter with the position, the problem and a remedy."""
     return _Parser(text).parse()
 
 
@@ -77,7 +77,7 @@ class _Parser:
         return token
 
     def _has(self, *values: str) -> bool:
-        """Consume the next token if it is one of these keywords or symbols."""
+        """Consume the next token if it is one of these keywords or symbols, and return whether it was."""
         matches = self._next.kind in {"keyword", "symbol"} and self._next.value in values
         self._index += matches
         return matches

@@ -1,4 +1,4 @@
-"""Split the text of a filter into tokens with positions for error messages."""
+"""Split a partition filter into tokens, with their positions for error messages."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.pruning.values import MAX_TEXT, is_utf8
 
 MAX_CHARACTERS: Final = 4000
-"""Maximum length of a filter."""
+"""Maximum number of characters of a filter."""
 
 _RESERVED: Final = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"}
 _TOKEN: Final = re.compile(
@@ -42,13 +42,13 @@ class Lexeme(msgspec.Struct, frozen=True):
     value: str
     """Value without quotes; keywords in upper case."""
     position: int
-    """Position of the first character, from 0."""
+    """Position of the token's first character in the filter, from 0."""
     text: str = ""
     """The token as written, shortened for messages."""
 
 
 def filter_error(position: int, problem: str, remedy: str) -> InvalidParameter:
-    """Return an error with the position (which messages count from 1), the problem and a remedy."""
+    """Return an error with the position (in the message counted from 1), the problem and a remedy."""
     return InvalidParameter(f"the partition filter is invalid at character {position + 1}: {problem}; {remedy}")
 
 
@@ -59,7 +59,7 @@ def shorten(text: str) -> str:
 
 
 def tokens(text: str) -> list[Lexeme]:
-    """Return the tokens of a filter, with an end token; raises InvalidParameter."""
+    """Return the tokens of a filter and a final `end` token; raises InvalidParameter for invalid characters."""
     if not text.strip():
         raise InvalidParameter("the partition filter is empty: write, for example, region = 'EU'")
     if len(text) > MAX_CHARACTERS:

@@ -23,14 +23,14 @@ MayShow: TypeAlias = Callable[[Sequence[tuple[Reading, ...]]], bool]
 
 
 def mask(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:
-    """Return for each file whether it is visible, by one or more columns."""
+    """Return for each file whether it is visible, by its partition values (`maps`) of one or more columns."""
     by_column = [values(maps, name) for name in columns]
     regular = [texts for texts in by_column if texts is not None]
     return _by_combination(shows, regular) if len(regular) == len(by_column) else by_file(columns, shows, maps)
 
 
 def by_bounds(columns: Mapping[str, ColumnType], may_show: MayShow, statistics: pa.StringArray) -> pa.BooleanArray:
-    """Return for each group of files whether one can be visible, by bounds of partition values."""
+    """Return for each group of files whether one of them can be visible, by bounds of their partition values."""
     table_columns = [TableColumn((name,), type_, is_partition=True) for name, type_ in columns.items()]
     facts = JsonStatistics(table_columns).facts(statistics)
     possible = [_within(facts[column], len(statistics)) for column in table_columns]
@@ -51,7 +51,7 @@ def _within(facts: Facts, groups: int) -> list[tuple[Reading, ...]]:
 
 
 def _by_combination(shows: Shows, by_column: Iterable[pa.StringArray]) -> pa.BooleanArray:
-    """Evaluate each combination once, and map the results to the files."""
+    """Evaluate each combination of partition values once, and return the result for each file."""
     first, *rest = (pc.dictionary_encode(texts, null_encoding="encode") for texts in by_column)
     combinations: list[tuple[str | None, ...]] = [(text,) for text in first.dictionary.to_pylist()]
     codes = first.indices
@@ -70,7 +70,7 @@ def _by_combination(shows: Shows, by_column: Iterable[pa.StringArray]) -> pa.Boo
 
 
 def by_file(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:
-    """Evaluate each file: slower, for maps that are null or have missing, unordered or duplicate keys."""
+    """Evaluate each file separately, for maps that are null or have missing, unordered or duplicate keys."""
     results: dict[tuple[str | None, ...], bool] = {}
     visible: list[bool] = []
     for pairs in maps.to_pylist():

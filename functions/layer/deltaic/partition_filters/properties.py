@@ -7,7 +7,7 @@ from deltaic.errors import InvalidParameter
 
 
 def value_of(text: str) -> str | tuple[str, ...]:
-    """Return the strings of a JSON array, or else the text itself.
+    """Parse a property's value: return the strings of a JSON array, or else the value itself.
 
     An empty list counts as a missing property. An array with invalid Unicode is not a list.
     """
@@ -16,7 +16,7 @@ def value_of(text: str) -> str | tuple[str, ...]:
 
 
 def check_lists(properties: Mapping[str, str]) -> None:
-    """Raise InvalidParameter if a list has invalid Unicode, which JSON escapes can contain."""
+    """Raise InvalidParameter if a property's list has invalid Unicode, which JSON escapes can express."""
     for name, text in properties.items():
         if not _is_unicode(_parse_list(text) or ()):
             raise InvalidParameter(f"the list of property {name!a} contains an unpaired surrogate: use valid Unicode")

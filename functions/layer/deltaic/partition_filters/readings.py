@@ -1,6 +1,6 @@
-"""Parse partition values to all their possible values (Delta protocol, "Partition Value Serialization").
+"""Parse partition values, including ambiguous ones (Delta protocol, "Partition Value Serialization").
 
-Some partition values are ambiguous, and writers and readers differ: a timestamp without a time zone can be any instant
+Writers and readers interpret some partition values differently: a timestamp without a time zone can be any instant
 with this local time, and an empty string can be null or an empty string.
 """
 
@@ -50,7 +50,7 @@ def incomparable_reason(type_: ColumnType) -> str | None:
 
 
 def value(text: str, type_: ColumnType) -> Value | None:
-    """Parse a value of a type; None if the text is invalid, out of range or has no time zone."""
+    """Parse a value of this type; None if it is invalid, out of range or lacks its time zone."""
     if type_.name == "string":
         return text
     if type_.name in INTEGER_BITS:
@@ -76,7 +76,7 @@ def _decimal(text: str, type_: ColumnType) -> Value | None:
 
 
 def readings(raw: str | None, type_: ColumnType) -> tuple[Reading, ...]:
-    """Return all possible values of a file's partition value."""
+    """Return all values that a file's partition value can have, as ranges, null or InvalidValue."""
     if raw is None:
         return (None,)
     if raw in {"", _HIVE_NULL}:

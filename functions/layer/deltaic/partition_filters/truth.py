@@ -1,4 +1,4 @@
-"""Sets of SQL's three truth values, for conditions on uncertain values.
+"""Sets of possible results (TRUE, FALSE, UNKNOWN) of SQL conditions on uncertain values.
 
 A set is a bit mask. A certain result has one bit, and a file is visible only if the result is exactly TRUE. The values
 are ordered so that AND is the minimum and OR the maximum.
@@ -18,7 +18,7 @@ _VALUES: Final = (FALSE, UNKNOWN, TRUE)
 
 
 def _lookup_table(operator: Callable[[int, int], int]) -> tuple[tuple[Truth, ...], ...]:
-    """Return the possible results of an operator for each pair of sets."""
+    """Return a table with the possible results of an operator for each pair of sets of operands."""
 
     def results(left_set: Truth, right_set: Truth) -> Truth:
         result = 0
@@ -37,5 +37,5 @@ NOT: Final = tuple((mask & UNKNOWN) | (TRUE * bool(mask & FALSE)) | (FALSE * boo
 
 
 def truth(*, may_hold: bool, may_fail: bool) -> Truth:
-    """Return the set of a condition that cannot be UNKNOWN."""
+    """Return the set of possible results of a condition that cannot be UNKNOWN."""
     return TRUE * may_hold | FALSE * may_fail

@@ -5,7 +5,7 @@ Example: one hint for a table partitioned by `day`.
 
     sql_hints, json_hints   parse "price < 5 AND NOT (day = DATE '2026-01-02')"
     expressions             And(price < '5', Not(day = '2026-01-02'))
-    predicate_binding,      all of: price < [5, 5] on the axis of decimals; day <> [20455, 20455] on that of integers
+    predicate_binding,      all of: price < [5, 5], compared as decimals; day <> [20455, 20455], compared as integers
       intervals
 
     file   partition_facts     statistics_facts            column_tests: may a row pass?
@@ -40,8 +40,8 @@ BEFORE_SNAPSHOT: Final = (
 def parse_hints(sql_hints: Sequence[str], json_hints: str | None) -> "Expression | None":
     """Return the predicate of `predicateHints` and `jsonPredicateHints`; None if they filter nothing.
 
-    Hints are best effort (PROTOCOL.md, "Read Data from a Table"): none raises an error, and an unreadable one selects
-    all rows.
+    Hints are best effort (PROTOCOL.md, "Read Data from a Table"): no hint raises an error, and an unreadable one
+    selects all rows.
     """
     if not sql_hints and not json_hints:
         return None

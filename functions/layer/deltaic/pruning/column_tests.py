@@ -1,4 +1,4 @@
-"""Tests of a column's bounds: may a file contain a row that passes?
+"""Test a column's minimum and maximum in each file: may the file contain a row that passes?
 
 Each test asks whether some row may pass, never whether all do. A negated test is another test, so that no result is
 inverted. Bounds can be wider than the values, or missing; then more files pass.
@@ -25,9 +25,9 @@ _MAX_TRIED: Final = 16
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Facts about a column in each file; a null bound is unknown.
+    """Facts about one column, with one value per file; a null bound is unknown.
 
-    `low` and `high` are on the axis of the column's type; all values other than null and NaN are between them.
+    `low` and `high` have the Axis of the column's type; all values other than null and NaN are between them.
     """
 
     low: pa.Array | None
@@ -39,7 +39,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def both(left: Verdict, right: Verdict) -> Verdict:
-    """Return the conjunction."""
+    """Combine verdicts with AND."""
     if isinstance(left, bool):
         return right if left else False
     if isinstance(right, bool):
@@ -48,7 +48,7 @@ def both(left: Verdict, right: Verdict) -> Verdict:
 
 
 def either(left: Verdict, right: Verdict) -> Verdict:
-    """Return the disjunction."""
+    """Combine verdicts with OR."""
     if isinstance(left, bool):
         return True if left else right
     if isinstance(right, bool):
@@ -57,12 +57,12 @@ def either(left: Verdict, right: Verdict) -> Verdict:
 
 
 def opposite(verdict: Verdict) -> Verdict:
-    """Return the negation."""
+    """Negate a verdict."""
     return not verdict if isinstance(verdict, bool) else pc.invert(verdict)
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """The value compares with a literal by the operator; null never passes.
+    """Test `value operator literal`; null never passes.
 
     Spark orders NaN above all numbers and equal to itself, and writers can omit NaN from bounds. So a column that may
     contain NaN passes every `>`, unless `no_nan` says that another test of the same row excludes NaN.
@@ -73,7 +73,7 @@ class Compare(msgspec.Struct, frozen=True):
     no_nan: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may contain a row that passes."""
+        """Return for each file whether it may contain a row that passes the test."""
         low, high = _to_axis(facts.low, self.literal.axis), _to_axis(facts.high, self.literal.axis)
         if self.operator in {"<", "<="}:
             verdict = _compare_bounds(low, self.operator, self.literal.high)
@@ -89,7 +89,7 @@ class Compare(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """The value equals one of the literals between ascending `lows` and `highs`."""
+    """Test whether the value is in one of the intervals with ascending `lows` and `highs`."""
 
     axis: Axis
     lows: tuple[Any, ...]
@@ -97,14 +97,14 @@ class OneOf(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, literals: Sequence[Interval]) -> "OneOf":
-        """Return the test for literals on one axis that were widened equally."""
+        """Return the test for literals with the same axis whose intervals have the same width."""
         lows, highs = {literal.low for literal in literals}, {literal.high for literal in literals}
         if len(lows) != len(highs):
             return cls(literals[0].axis, (min(lows),), (max(highs),))
         return cls(literals[0].axis, tuple(sorted(lows)), tuple(sorted(highs)))
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may contain a row that passes."""
+        """Return for each file whether it may contain a row that passes the test."""
         low, high = _to_axis(facts.low, self.axis), _to_axis(facts.high, self.axis)
         if len(self.lows) > _MAX_TRIED and low is not None and high is not None:
             return both(self._search(low, high), opposite(facts.is_null))
@@ -127,13 +127,13 @@ class OneOf(msgspec.Struct, frozen=True):
 
 
 class NoneOf(msgspec.Struct, frozen=True):
-    """The value is not null and differs from each of `points` on `axis`."""
+    """Test whether the value is not null and differs from each of `points`, compared on `axis`."""
 
     axis: Axis
     points: tuple[Any, ...]
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may contain a row that passes."""
+        """Return for each file whether it may contain a row that passes the test."""
         verdict: Verdict = True
         if not facts.may_be_nan:
             low, high = _to_axis(facts.low, self.axis), _to_axis(facts.high, self.axis)
@@ -142,13 +142,13 @@ class NoneOf(msgspec.Struct, frozen=True):
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """The string starts with `prefix`, or with `negated` does not; null passes neither."""
+    """Test whether a string starts with `prefix`, or with `negated` does not; null passes neither."""
 
     prefix: str
     negated: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may contain a row that passes."""
+        """Return for each file whether it may contain a row that passes the test."""
         low, high = facts.low, facts.high
         if self.negated:
             # All strings between two strings with a prefix have that prefix.
@@ -163,12 +163,12 @@ class Prefix(msgspec.Struct, frozen=True):
 
 
 class Null(msgspec.Struct, frozen=True):
-    """The value is null, or with `negated` is not null."""
+    """Test whether the value is null, or with `negated` is not null."""
 
     negated: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may contain a row that passes."""
+        """Return for each file whether it may contain a row that passes the test."""
         return opposite(facts.is_null) if self.negated else facts.may_be_null
 
 
@@ -176,14 +176,14 @@ Test: TypeAlias = Compare | OneOf | NoneOf | Prefix | Null
 
 
 def _to_axis(bounds: pa.Array | None, axis: Axis) -> pa.Array | None:
-    """Return bounds on the literal's axis: compared with doubles, integers and decimals become doubles."""
+    """Convert bounds to the literal's Axis: for a double, integers and decimals become doubles."""
     if bounds is None or axis is not Axis.DOUBLE or pa.types.is_floating(bounds.type):
         return bounds
     return pc.cast(bounds, pa.float64(), safe=False)
 
 
 def _compare_bounds(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], value: Any) -> Verdict:
-    """Return where `bound operator value` holds, or the bound is missing."""
+    """Return for each file whether `bound operator value` is true, or the bound is missing."""
     if bounds is None:
         return True
     if not isinstance(value, (str, float)):
@@ -197,7 +197,7 @@ def _compare_bounds(bounds: pa.Array | None, operator: Literal["<", "<=", ">", "
 
 
 def _round_to_type(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
-    """Round a number to the type; True above and False below the type's range."""
+    """Round a number to an integer or decimal type; True if above the type's range, False if below."""
     if pa.types.is_integer(type_):
         rounded: int = ceil(value) if up else floor(value)
         return rounded if -INT64 <= rounded < INT64 else rounded > 0
@@ -208,7 +208,7 @@ def _round_to_type(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal
 
 
 def _are_all_among(low: pa.Array | None, high: pa.Array | None, points: Sequence[Any]) -> Verdict:
-    """Return where both bounds are the same value, and it is one of the points."""
+    """Return for each file whether both bounds are the same value, and this value is one of `points`."""
     if low is None or high is None:
         return False
     if pa.types.is_integer(low.type) or pa.types.is_decimal(low.type):

@@ -1,4 +1,4 @@
-"""Look up the columns of a table: case-insensitive, nested, and physical names under column mapping."""
+"""Look up a table's columns by case-insensitive, possibly nested names, and return their physical names."""
 
 import json
 from collections import Counter
@@ -15,11 +15,11 @@ class TableMetadata(Protocol):
 
     @property
     def schema_string(self) -> str:
-        """Schema as JSON."""
+        """The table's `schemaString`."""
 
     @property
     def partition_columns(self) -> Sequence[str]:
-        """Logical names."""
+        """Logical names of the partition columns."""
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -31,7 +31,7 @@ _Fields: TypeAlias = list[_Field]
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column by its physical path, as statistics and partition values name it."""
+    """A column with its physical path, which is its name in statistics and partition values."""
 
     path: tuple[str, ...]
     type: ColumnType
@@ -39,7 +39,7 @@ class TableColumn(msgspec.Struct, frozen=True):
 
 
 class Columns:
-    """Columns of one table; none if the schema is invalid."""
+    """Columns of one table; without any column if the schema is invalid."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         mode = (metadata.configuration or {}).get("delta.columnMapping.mode", "none")
@@ -52,7 +52,7 @@ class Columns:
         self._fields = _fields(schema)
 
     def find(self, path: tuple[str, ...]) -> TableColumn | None:
-        """Return the column of a name; None if missing, ambiguous or unsupported."""
+        """Return the column with a logical name; None if missing, ambiguous or unsupported."""
         column = self._resolve(path)
         # JSON hints have a single name; its dots separate levels if no column name contains them.
         if column is None and len(path) == 1 and "." in path[0] and not _find_fields(self._fields, path[0]):
@@ -60,7 +60,7 @@ class Columns:
         return column
 
     def leaves(self) -> Iterator[tuple[tuple[str, ...], TableColumn]]:
-        """Yield name and column of all supported leaves, in schema order."""
+        """Yield logical name and column of all supported columns without nested columns, in schema order."""
 
         def walk(fields: _Fields, upper_bound: tuple[_Field, ...]) -> Iterator[tuple[_Field, ...]]:
             spelled = Counter(field["name"].lower() for field in fields)
@@ -84,7 +84,7 @@ class Columns:
         return self._column(field_path) if field_path else None
 
     def _column(self, field_path: Sequence[_Field]) -> TableColumn | None:
-        """Return the column at the end of a path of nested fields."""
+        """Return the column for a path of nested schema fields."""
         physical, type_ = tuple(map(self._physical, field_path)), _type(field_path[-1])
         if type_ is None or not all(map(is_utf8, physical)):
             return None
@@ -112,7 +112,7 @@ def _find_fields(fields: list[Mapping[str, Any]], name: str) -> list[Mapping[str
 
 
 def _type(field: Mapping[str, Any]) -> ColumnType | None:
-    """Return a leaf's type; None for structs, which have no statistics."""
+    """Return a field's type; None for structs, which have no statistics of their own."""
     type_, metadata = field.get("type"), _metadata(field)
     if isinstance(type_, str):
         padded = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char")
@@ -127,7 +127,7 @@ def _type(field: Mapping[str, Any]) -> ColumnType | None:
 
 
 def _was_float(metadata: Mapping[str, Any]) -> bool:
-    """Return whether a double was a float (Delta protocol, "Type Change Metadata")."""
+    """Return whether a column was widened from float to double (Delta protocol, "Type Change Metadata")."""
     changes = metadata.get("delta.typeChanges")
     return isinstance(changes, list) and any(
         isinstance(change, dict) and change.get("fromType") == "float" for change in changes

@@ -1,4 +1,4 @@
-"""Query predicates of all languages as one tree of frozen nodes.
+"""Expression tree for query predicates, whether they were written in SQL or as JSON.
 
 `sql_hints` and `json_hints` parse into it, and `skipper` asks for each file whether it may contain a row for which the
 tree is true. It has SQL's three-valued logic, where only true selects a row. Type names are those of a Delta schema:
@@ -15,7 +15,7 @@ Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column by its logical name, with one element per level; names are case-insensitive.
+    """A column by its case-insensitive logical name, with one element per level of nesting.
 
     `type` is the type in the predicate, None without one. If it is not the column's own type, the client omitted a
     cast. An element can contain dots that separate levels, because JSON hints have a single name.
@@ -26,7 +26,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Literal(msgspec.Struct, frozen=True):
-    """A constant: text to parse as `type`. None means null, whatever the type."""
+    """A constant: a string to parse as `type`. None means null, whatever the type."""
 
     text: str | None
     type: str
@@ -53,21 +53,21 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class In(msgspec.Struct, frozen=True):
-    """Equality with any of `values`; null as in SQL."""
+    """`operand IN (values)`, with null as in SQL."""
 
     operand: Operand
     values: tuple[Literal, ...]
 
 
 class StartsWith(msgspec.Struct, frozen=True):
-    """The string starts with `prefix`, case-sensitively."""
+    """Case-sensitive test whether a string starts with `prefix`."""
 
     operand: Column
     prefix: str
 
 
 class IsNull(msgspec.Struct, frozen=True):
-    """The operand is null; the result is never null."""
+    """`operand IS NULL`; the result is never null."""
 
     operand: Operand
 
@@ -85,13 +85,13 @@ class Or(msgspec.Struct, frozen=True):
 
 
 class Not(msgspec.Struct, frozen=True):
-    """Negation; null for null."""
+    """Negation in three-valued logic: null remains null."""
 
     operand: "Expression"
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """An unsupported part; it and its negation can be true, false or null."""
+    """An unsupported part of a predicate, whose result can be true, false or null."""
 
 
 Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull | And | Or | Not | Unknown
@@ -99,7 +99,7 @@ Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull
 
 
 def conjunction(*predicates: Expression | None) -> Expression | None:
-    """Return the conjunction of the given predicates; None, without any, selects all rows."""
+    """Combine the predicates that are not None with AND; None if there are none, which selects all rows."""
     present = tuple(predicate for predicate in predicates if predicate is not None)
     if len(present) > 1:
         return And(present)

@@ -1,4 +1,4 @@
-"""Convert a literal to an interval on a column's axis, by SQL's type coercion.
+"""Convert a literal to the interval of its possible values when compared with a column, by SQL's type coercion.
 
 The interval contains the literal's value for every engine and time zone; None means that the comparison is undecidable.
 The rules are Spark's, because Spark sends most hints.
@@ -36,7 +36,7 @@ _FLOAT_DIGITS = 15
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """Range of a literal's possible values on `axis`, both ends included."""
+    """Range of a literal's possible values, both bounds included; `axis` is their type and order."""
 
     axis: Axis
     low: Any
@@ -48,14 +48,14 @@ class Interval(msgspec.Struct, frozen=True):
         return bool(self.low == self.high)
 
     def widen(self, by: Any) -> "Interval":
-        """Return the interval extended by `by` at both ends."""
+        """Return the interval extended by `by` in both directions."""
         if isinstance(by, Decimal):
             return Interval(self.axis, EXACTLY.subtract(self.low, by), EXACTLY.add(self.high, by))
         return Interval(self.axis, self.low - by, self.high + by)
 
 
 def interval(literal: Literal, column: ColumnType) -> Interval | None:
-    """Return the possible values of a non-null literal, compared with a column of this type."""
+    """Return the possible values of a non-null literal when it is compared with a column of this type."""
     text = literal.text
     if text is None:
         return None
@@ -76,7 +76,7 @@ def interval(literal: Literal, column: ColumnType) -> Interval | None:
 
 
 def widen_for_statistics(exact: Interval, column: ColumnType) -> Interval:
-    """Widen the interval by the possible error of statistics.
+    """Widen a literal's interval by the possible error of a column's statistics.
 
     Spark rounds timestamps down to milliseconds, even maxima; some writers store decimals as doubles.
     """
@@ -88,7 +88,7 @@ def widen_for_statistics(exact: Interval, column: ColumnType) -> Interval:
 
 
 def _parse_number(text: str, type_: ColumnType) -> Decimal | None:
-    """Parse a numeric literal; None if it is invalid for its own type."""
+    """Parse a numeric literal; None if its string is not valid for its type."""
     number = exact(text)
     if number is None:
         return None

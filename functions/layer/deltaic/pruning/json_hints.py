@@ -4,7 +4,7 @@ PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing 
 node becomes Unknown, and the other nodes still prune.
 
 A hint must keep the rows of every query that could have produced it (decision 7). Spark's connector loses details
-(`OpConverter` of its client, up to 1.4.1): it rounds times towards zero to milliseconds; it sends null as the text
+(`OpConverter` of its client, up to 1.4.1): it rounds times towards zero to milliseconds; it sends null as the string
 `null`, and a null time as the epoch; it sends only the innermost of nested casts, so a literal can have another type
 than the column; it replaces bytes that are not UTF-8 by U+FFFD.
 """
@@ -61,15 +61,15 @@ _REPLACED: Final = "\ufffd"
 
 
 class _UnreadableNode(Exception):
-    """The node does not have the shape that its op requires."""
+    """Raised for a JSON node without the fields that its `op` requires."""
 
 
 class _TooDeep(Exception):
-    """The tree is deeper than any client creates."""
+    """Raised for a JSON tree that is deeper than those of known clients."""
 
 
 def parse_json(hint: str) -> Expression | None:
-    """Return the predicate; None for a hint that is empty, invalid or too large."""
+    """Parse a JSON hint to a predicate; None if it is empty, invalid or too large."""
     if not hint.strip() or len(hint) > MAX_BYTES:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Facts about partition columns from a file's partition values: one value, null, or nothing.
+"""Derive facts about partition columns from files' partition values: one value, null, or unknown.
 
 Delta protocol, "Partition Value Serialization". A table has few distinct values, so each is evaluated once.
 """
@@ -15,7 +15,7 @@ from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_po
 
 
 class AbsentValue(Enum):
-    """Marker for a partition column that is missing in a file's map."""
+    """Marker for a partition column that is missing in a file's `partitionValues`."""
 
     ABSENT = 0
 
@@ -25,7 +25,7 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
-    """Return one key's values; None if a file lacks the key or repeats it."""
+    """Return each file's value for a key; None if the key is not at the same position in all maps."""
     count = len(maps)
     if maps.null_count or not count:
         return None
@@ -49,7 +49,7 @@ def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
 
 
 def values_of_any_shape(maps: pa.MapArray, name: str) -> list[Raw]:
-    """Return the values of one key for maps of any shape; slower than `values`."""
+    """Return each file's value for a key, whatever keys the maps contain; slower than `values`."""
     return [dict(pairs or ()).get(name, AbsentValue.ABSENT) for pairs in maps.to_pylist()]
 
 
@@ -72,9 +72,9 @@ def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
 
 
 def _interpret(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
-    """Return whether the value may be null, and its possible text.
+    """Return whether a partition value may be null, and the string that it may be.
 
-    By the protocol an empty string is null; but for Spark's reader it can be a string, as can Hive's name for null.
+    By the protocol an empty string is null; but Spark's reader may read it, or Hive's marker for null, as a string.
     """
     if isinstance(raw, AbsentValue):
         return False, None

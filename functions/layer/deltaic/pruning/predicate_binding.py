@@ -1,4 +1,4 @@
-"""Bind a predicate to a table's columns, and move NOT inwards to the tests.
+"""Resolve a predicate's columns in a table, convert it to column tests, and move NOT inwards to them.
 
 Each test has an opposite, and De Morgan's laws hold in three-valued logic. So the tree only asks whether some row may
 make it true, and an undecidable part is simply true.
@@ -39,13 +39,13 @@ _MIRRORED: Final[dict[str, Literal["<", "<=", ">", ">="]]] = {"<": ">", "<=": ">
 
 
 class PredicateBinder:
-    """Binds predicates to the columns of one table."""
+    """Convert predicates to tests of one table's columns."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
 
     def bind(self, expression: Expression) -> Node:
-        """Return the tests for a file to be kept; True keeps all files, False none."""
+        """Return the tests that a file must pass to be kept; True keeps all files, False none."""
         try:
             return limit_leaves(self._bind(expression, negated=False))
         except RecursionError:
@@ -76,7 +76,7 @@ class PredicateBinder:
         return True
 
     def _find_column(self, operand: Operand) -> TableColumn | None:
-        """Return the column whose value or order the operand preserves."""
+        """Return the column of an operand, if casts in it preserve the values or their order; else None."""
         if isinstance(operand, Constant):
             return None
         if isinstance(operand, Cast):
@@ -116,7 +116,7 @@ class PredicateBinder:
         return Leaf(column, Compare(sign, bounds if column.is_partition else widen_for_statistics(bounds, column.type)))
 
     def _bind_day(self, sign: str, operand: Operand, constant: Constant) -> Node:
-        """Compare a timestamp's date, whose limits depend on the client's time zone."""
+        """Convert a test of a timestamp's date, whose first and last instant depend on the client's time zone."""
         inner = self._find_column(operand.operand) if isinstance(operand, Cast) and operand.type == "date" else None
         if inner is None or inner.type.name not in {"timestamp", "timestamp_ntz"}:
             return True
@@ -155,7 +155,7 @@ class PredicateBinder:
 
 
 def _evaluate_constants(operator: str, left: Constant, right: Constant, *, negated: bool) -> Node:
-    """Evaluate constant comparisons, with which tools request all or no rows: `1 = 1`."""
+    """Evaluate comparisons of constants, such as `1 = 1`, with which tools request all or no rows."""
     first, second = integer(left.text or ""), integer(right.text or "")
     if first is None or second is None or not {left.type, right.type} <= INTEGER_BITS.keys():
         return True

@@ -1,6 +1,6 @@
-"""Combine column tests to a flat tree without NOT.
+"""Combine column tests with AND and OR to a flat tree without NOT.
 
-True is a part that excludes no file, False one that excludes all.
+A part of the tree that is True excludes no file, and one that is False excludes all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,20 +17,20 @@ from deltaic.pruning.values import Axis
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """Test of a column."""
+    """A column and a test of it."""
 
     column: TableColumn
     test: Test
 
 
 class AllOf(msgspec.Struct, frozen=True):
-    """Conjunction of its children."""
+    """AND of its children."""
 
     children: tuple["Node", ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """Disjunction of its children."""
+    """OR of its children."""
 
     children: tuple["Node", ...]
 
@@ -42,19 +42,19 @@ MAX_LEAVES: Final = 256
 
 
 def all_of(nodes: Iterable[Node]) -> Node:
-    """Return the conjunction, flat and without parts that are always true."""
+    """Combine nodes with AND, without nested AllOf nodes and without parts that are always true."""
     flat = _flatten(nodes, AllOf, nothing=True)
     return flat if isinstance(flat, bool) else _simplify(_join_inequalities(flat), AllOf)
 
 
 def any_of(nodes: Iterable[Node]) -> Node:
-    """Return the disjunction, flat, with equalities of the same column joined to one test."""
+    """Combine nodes with OR, without nested AnyOf nodes, and with equalities of a column joined to one test."""
     flat = _flatten(nodes, AnyOf, nothing=False)
     return flat if isinstance(flat, bool) else _simplify(_join_equalities(flat), AnyOf)
 
 
 def _flatten(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
-    """Return a junction's parts, or its result if it is already decided."""
+    """Return the parts of an AND or OR, or its result if one part decides it."""
     flat: list[Node] = []
     for node in nodes:
         if node is (not nothing):
@@ -68,7 +68,7 @@ def _simplify(nodes: list[Node], kind: type[AllOf] | type[AnyOf]) -> Node:
 
 
 def map_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
-    """Return the tree with each test replaced."""
+    """Return the tree with each test replaced by the result of `change`."""
     if isinstance(node, Leaf):
         return change(node)
     if isinstance(node, bool):
@@ -95,7 +95,7 @@ def _join_inequalities(nodes: list[Node]) -> list[Node]:
 def _group_literals(
     nodes: list[Node], operator: Literal["=", "<>"]
 ) -> tuple[list[Node], dict[tuple[TableColumn, Axis], list[Interval]]]:
-    """Return literals of this operator by column and axis, and all other nodes."""
+    """Return all nodes except comparisons by this operator, and the literals of those by column and axis."""
     remaining: list[Node] = []
     groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
     for node in nodes:
@@ -116,7 +116,7 @@ def leaves(node: Node) -> Iterator[Leaf]:
 
 
 def mark_nan_excluded(node: Node) -> Node:
-    """Set `no_nan` on float tests if a sibling test excludes NaN."""
+    """Set `no_nan` on comparisons of a float column if another test in the same AND excludes NaN."""
     if not isinstance(node, AllOf):
         return node
     capped = {
@@ -139,7 +139,7 @@ def mark_nan_excluded(node: Node) -> Node:
 
 
 def limit_leaves(node: Node) -> Node:
-    """Return the tree with at most MAX_LEAVES tests, because each runs for every file."""
+    """Replace tests after the first MAX_LEAVES by True, because each test runs for every file."""
     counter = count()
 
     def keep_or_drop(leaf: Leaf) -> Node:

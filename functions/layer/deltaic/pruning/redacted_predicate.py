@@ -1,6 +1,6 @@
 """Format predicates without their values, for logs that may show columns but not literals.
 
-A known column has its name in the table; an unknown name is the recipient's text, so it becomes `?` like a literal.
+A known column has its name in the table; an unknown name comes from the recipient, so it becomes `?` like a literal.
 """
 
 from typing import Final
@@ -23,11 +23,11 @@ from deltaic.pruning.expressions import (
 
 _VALUE: Final = "?"
 _MAX_LENGTH: Final = 1000
-"""Characters; a longer text is cut and ends in dots."""
+"""Maximum number of characters; a longer string is truncated and ends in dots."""
 
 
 def redacted_predicate(predicate: Expression, metadata: TableMetadata) -> str:
-    """Return columns and operators without values, such as `day = ?`."""
+    """Format a predicate's columns and operators without values, such as `day = ?`."""
     columns = Columns(metadata)
     try:
         text = _redact(predicate, columns)

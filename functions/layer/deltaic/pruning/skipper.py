@@ -25,10 +25,10 @@ _MAX_ANSWERS: Final = 100_000
 
 
 class Skipper:
-    """`deltaic.delta.file_filter.FileFilter` for one predicate and one table.
+    """File filter (`deltaic.delta.file_filter.FileFilter`) for one predicate and one table.
 
-    Results for partition values are cached, so use one object for all batches of a query; threads can share it. No
-    method raises an error for the contents of a log.
+    Results for partition values are cached, so use one object for all batches of a query; threads can share it. Invalid
+    statistics or partition values raise no error.
     """
 
     def __init__(self, expression: Expression, metadata: TableMetadata) -> None:
@@ -46,7 +46,7 @@ class Skipper:
 
     @property
     def identity(self) -> Hashable:
-        """The predicate and the schema."""
+        """Key of predicate and schema, on which the results depend."""
         return self._identity
 
     @property
@@ -65,31 +65,31 @@ class Skipper:
         return self._partitions is not True or any(column.is_partition for column in self._all_columns)
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        """Filter row groups by JSON statistics that hold for all their files, with partition columns."""
+        """Select row groups by JSON statistics that are valid for all their files and include partition columns."""
         if not self._all_columns:
             return _to_array(self._bound is not False, len(statistics))
         facts = self._bounds_reader.facts(statistics)
         return _to_array(_evaluate(self._bound, lambda leaf: leaf.test.may_pass(facts[leaf.column])), len(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        """Filter by partition values (`map<string,string>`)."""
+        """Select files by their partition values (`map<string,string>`)."""
         return _to_array(self._evaluate_partitions(self._partitions, partition_values, {}), len(partition_values))
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Return the leaves of `stats_parsed` to read, such as `minValues.price`; empty if they cannot help."""
+        """Return the leaf columns of `stats_parsed` to read, such as `minValues.price`; empty if none drop files."""
         return find_leaves(stats_parsed, self._columns)
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
-        """Filter by partition values and by those leaves; the struct has no other leaves."""
+        """Select files by partition values and the columns in `typed_leaves`; the struct has no other columns."""
         facts = from_structs(stats_parsed, self._columns)
         return self._filter_by_facts(facts, partition_values)
 
     def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
-        """Return whether those leaves are complete for these files."""
+        """Return whether these typed statistics are complete, so that JSON statistics cannot drop more files."""
         return are_complete(stats_parsed, self._columns)
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
-        """Filter by partition values and JSON statistics; null or invalid statistics keep the file."""
+        """Select files by partition values and JSON statistics; null or invalid statistics keep the file."""
         if not self._columns:
             return _to_array(self._statistics is not False, len(stats))
         return self._filter_by_facts(self._statistics_reader.facts(stats), partition_values)
@@ -141,7 +141,7 @@ def _to_array(verdict: Verdict, count: int) -> pa.BooleanArray:
 
 
 class _PartitionAnswers(NamedTuple):
-    """Results of a tree for values of one partition column; immutable and thread-safe."""
+    """Cached results of a tree of tests for values of one partition column; immutable and thread-safe."""
 
     node: Node
     column: TableColumn
@@ -153,7 +153,7 @@ class _PartitionAnswers(NamedTuple):
         return cls(node, column, pa.array([], pa.string()), pa.array([], pa.bool_()))
 
     def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_PartitionAnswers"]:
-        """Return the results for values, and the extended cache."""
+        """Return for each value whether files with it are kept, and a cache that includes all these values."""
         if not len(self.values):
             encoded = pc.dictionary_encode(values, "encode")
             extended = self._extend(pc.cast(encoded.dictionary, pa.string()))
@@ -191,7 +191,7 @@ def _evaluate(node: Node, evaluate_leaf: Callable[[Leaf], Verdict]) -> Verdict:
 
 
 def _with_statistics(node: Node) -> Node:
-    """Return the tree without conjuncts that only need partition values."""
+    """Return the tree without parts of an AND that need only partition values."""
     if isinstance(node, AllOf):
         return all_of([_with_statistics(child) for child in node.children])
     return node if any(not leaf.column.is_partition for leaf in leaves(node)) else True

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 MAX_CHARACTERS: Final = 64 * 1024
-"""Limit for all hints together: at 10 us per character, parsing takes less than a second."""
+"""Maximum characters of all hints together: at 10 us per character, parsing takes less than a second."""
 
 _PLAIN_ESCAPES: Final = frozenset("\\'\"%_nrt")
 """Escapes with the same meaning in all versions of Spark and in the parser."""
 
 
 def parse_sql(hints: Sequence[str]) -> Expression | None:
-    """Return the conjunction of the hints; None if missing, too long, or unreadable."""
+    """Parse the hints and combine them with AND; None if they are missing, too long, or unreadable."""
     texts = [hint for hint in hints if isinstance(hint, str) and hint.strip()]
     if not texts or sum(map(len, texts)) > MAX_CHARACTERS:
         return None
@@ -51,7 +51,7 @@ def _parse(text: str) -> Expression:
 
 
 def _literal_test(text: str, tokens: "Sequence[Token]") -> Callable[[Any], bool]:
-    """Return a test of string literals that is false for ambiguous ones.
+    """Return a function that tells whether a string literal is unambiguous.
 
     Double quotes delimit a string in Spark and a column in standard SQL. Octal, unicode and unknown escapes depend on
     the version and configuration of Spark.

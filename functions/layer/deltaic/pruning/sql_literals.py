@@ -1,7 +1,7 @@
-"""Literals of a parsed SQL tree, with text and type as in Spark.
+"""Convert the literals of a parsed SQL tree to values and types as in Spark.
 
-Only `sql_tree` imports this, after the parser. A literal that would round, overflow or need the configuration is
-refused.
+Only `sql_tree` imports this, after the parser. A literal that would be rounded, overflow or depend on
+Spark's configuration raises UnsupportedSql.
 """
 
 from collections.abc import Callable
@@ -31,15 +31,15 @@ _TYPES: Final = {
 _NULL: Final = Literal(None, "string")
 
 Trust = Callable[[Any], bool]
-"""Test of a string literal; false if it can have another meaning."""
+"""Returns whether a string literal is unambiguous."""
 
 
 class UnsupportedSql(Exception):
-    """The SQL node is not supported."""
+    """Raised for a SQL node that is not supported."""
 
 
 def check_arguments(node: Any, *supported: str) -> None:
-    """Raise UnsupportedSql for a node with other arguments, which could invert its meaning."""
+    """Raise UnsupportedSql if a node has arguments other than `supported`, which could invert its meaning."""
     if any(value for name, value in node.args.items() if name not in supported):
         raise UnsupportedSql
 
@@ -57,7 +57,7 @@ def type_name(node: Any) -> str:
 
 
 def literal(node: Any, trusted: Trust) -> Literal:
-    """Return the constant of a node; raises UnsupportedSql for other nodes and untrusted strings."""
+    """Convert a SQL node to a constant; raises UnsupportedSql for other nodes and ambiguous strings."""
     if isinstance(node, exp.Paren):
         return literal(node.this, trusted)
     if isinstance(node, exp.Null):
@@ -82,7 +82,7 @@ def _is_number(type_: str) -> bool:
 
 
 def _number(text: str) -> Literal:
-    """Return a number with its Spark type: integer, long, double or decimal."""
+    """Return a numeric literal with its type in Spark: integer, long, double or decimal."""
     if "e" in text.lower():
         return Literal(text, "double")
     if not text.isascii() or not text.replace(".", "", 1).isdigit():
@@ -100,7 +100,7 @@ def _number(text: str) -> Literal:
 
 
 def _cast(literal: Literal, type_: str) -> Literal:
-    """Convert a literal if that preserves its value."""
+    """Convert a literal to another type; raises UnsupportedSql if its value could change."""
     if literal.text is None or literal.type == type_:
         return Literal(literal.text, type_)
     numeric = _is_number(literal.type) and literal.type not in {"float", "double"}

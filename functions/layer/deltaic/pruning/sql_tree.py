@@ -38,7 +38,7 @@ _COMPARISONS: Final[dict[type[exp.Expression], Operator]] = {
 
 
 def expression(node: Any, trusted: Trust) -> Expression:
-    """Return the expression of a parsed condition; `trusted` is false for ambiguous string literals."""
+    """Convert a parsed condition to an expression; `trusted` returns false for ambiguous string literals."""
     try:
         return _convert(node, trusted)
     except UnsupportedSql:

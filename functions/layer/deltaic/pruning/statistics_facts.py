@@ -1,8 +1,8 @@
-"""Facts about columns from a file's statistics, typed (`stats_parsed`) or JSON.
+"""Derive facts about columns from files' statistics, typed (`stats_parsed`) or JSON (`stats`).
 
-Delta protocol, "Per-file Statistics". Without a minimum there is no lower bound, a maximum that may be cut gives a
+Delta protocol, "Per-file Statistics". Without a minimum there is no lower bound, a possibly truncated maximum gives a
 wider upper bound, and invalid statistics give no facts. Wide bounds (`tightBounds` false) are valid, but their null
-counts count only if they are zero or equal to the number of rows.
+counts are used only if they are zero or equal to the number of rows.
 """
 
 import re
@@ -27,7 +27,7 @@ ROWS: Final = "numRecords"
 
 
 def find_leaves(schema: pa.DataType, columns: Sequence[TableColumn]) -> list[str]:
-    """Return the leaves of `stats_parsed` with statistics of these columns; empty if there are none."""
+    """Return the leaf columns of `stats_parsed` with statistics of these columns; empty if there are none."""
     candidates = [(part, column.path) for column in columns for part in (LOWER, UPPER, NULLS)]
     leaves = [".".join((part, *path)) for part, path in candidates if _has_leaf(schema, (part, *path))]
     if not leaves:
@@ -44,7 +44,7 @@ def _has_leaf(schema: pa.DataType, path: tuple[str, ...]) -> bool:
 
 
 def from_structs(structs: pa.StructArray, columns: Sequence[TableColumn]) -> dict[TableColumn, Facts]:
-    """Return the facts from typed statistics, one value per file."""
+    """Return the facts about each column from typed statistics, one value per file."""
 
     def leaf(part: str, *path: str) -> pa.Array | None:
         return pc.struct_field(structs, [part, *path]) if _has_leaf(structs.type, (part, *path)) else None
@@ -98,7 +98,7 @@ def _make_facts(
 
 
 class JsonValues(NamedTuple):
-    """Values of one column in JSON statistics; None if missing."""
+    """Values of one column in the JSON statistics of each file; None if missing."""
 
     low: list[Any]
     high: list[Any]
@@ -115,7 +115,7 @@ _NOT_IN_STRUCTS: Final = re.compile(r'["\\\x00-\x1f]')
 
 
 class JsonStatistics:
-    """Decoder of JSON statistics for some columns, which skips all others.
+    """Decoder of JSON statistics that reads some columns and skips all others.
 
     There are no facts for columns with a quotation mark, a backslash or a control character in their names.
     """
@@ -141,7 +141,7 @@ class JsonStatistics:
         self._decode = msgspec.json.Decoder(statistics_type).decode
 
     def _struct(self, paths: list[tuple[tuple[str, ...], Any]]) -> Any:
-        """Create the type of `minValues` and similar objects, nested like the columns."""
+        """Create the msgspec type of `minValues` and similar objects, nested like the columns."""
         groups: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
         for path, type_ in paths:
             groups.setdefault(path[0], []).append((path[1:], type_))
@@ -158,13 +158,13 @@ class JsonStatistics:
         return msgspec.defstruct("Values", fields, gc=False, rename=rename)
 
     def facts(self, texts: pa.StringArray) -> dict[TableColumn, Facts]:
-        """Return the facts from statistics, one value per file; invalid text gives none."""
+        """Return the facts about each column from JSON statistics, one value per file; invalid JSON gives none."""
         counts, values = self.values(texts)
         rows = integers(counts)
         return {column: _from_values(column, values[column], rows) for column in self._columns}
 
     def values(self, texts: pa.StringArray) -> tuple[list[int | None], dict[TableColumn, JsonValues]]:
-        """Return the number of records of each text, and the values of each column."""
+        """Return each file's number of rows and each column's values, from JSON statistics."""
         slices = _slices(texts)
         decoded = self._decode_all(slices)
         rows = [statistics.rows for statistics in decoded]
@@ -212,7 +212,7 @@ class JsonStatistics:
 
 
 def _slices(texts: pa.StringArray) -> list[memoryview]:
-    """Return views of the bytes of each text, empty for null, without creating Python strings."""
+    """Return a view of the bytes of each string, empty for null, without creating Python strings."""
     texts = pc.coalesce(pc.cast(texts, pa.string()), "")
     _, offsets, data = texts.buffers()
     if data is None or offsets is None:

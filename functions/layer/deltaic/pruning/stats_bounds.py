@@ -1,6 +1,6 @@
-"""Convert stored minima and maxima to valid bounds.
+"""Convert minima and maxima in file statistics to bounds that no value exceeds.
 
-Writers cut maxima of strings, with or without an appended character, and format timestamps, dates and numbers
+Writers truncate maxima of strings, with or without an appended character, and format timestamps, dates and numbers
 differently in JSON. An invalid bound becomes null, which means no bound.
 """
 
@@ -28,9 +28,9 @@ from deltaic.pruning.values import (
 )
 
 _CUT: Final = 32
-"""Spark's default length of cut strings; writers that cut at fewer characters append one."""
+"""Length to which Spark truncates strings by default; writers that truncate to a smaller length append a character."""
 _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
-"""Characters that writers append to a cut maximum, and replacements of half a surrogate pair before them."""
+"""Characters that writers append to a truncated maximum, and the replacement of half a surrogate pair before them."""
 _WHOLE_TIME: Final = len("YYYY-MM-DDThh:mm:ss")
 _MINUTE: Final = 60_000_000
 _WHOLE_OFFSETS: Final = 78_796_800 * 1_000_000
@@ -41,7 +41,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 def json_type(type_: ColumnType) -> Any:
-    """Return the type for decoding a JSON bound; decimals are never decoded as doubles."""
+    """Return the Python type as which a JSON bound is decoded; decimals are never decoded as doubles."""
     if type_.name in {"date", "timestamp", "timestamp_ntz"}:
         return str
     if type_.name == "boolean":
@@ -57,7 +57,7 @@ def json_type(type_: ColumnType) -> Any:
 
 
 def upper_bound(maximum: str) -> str | None:
-    """Return an upper bound for a maximum that may be cut; None without one.
+    """Return an upper bound for a maximum that may be truncated; None if there is no such bound.
 
     Spark keeps 32 characters and appends U+FFFD (older) or the last code point, possibly after half a surrogate pair.
     That is not always an upper bound in the order of UTF-8, so every value with the same prefix is allowed.
@@ -78,7 +78,7 @@ def least_above_prefix(begin: str) -> str | None:
 
 
 def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Return bounds on the type's axis from JSON values; None if there are no bounds."""
+    """Convert JSON minima or maxima to bounds for comparison; None for types without bounds."""
     return _widen_old_times(_parse_bounds(values, type_, upper=upper), type_, upper=upper)
 
 
@@ -99,10 +99,10 @@ def _parse_bounds(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Ar
 
 
 def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
-    """Return JSON bounds in their column's type; null if not exactly representable.
+    """Convert JSON minima or maxima to the column's type; null if a value cannot be represented exactly.
 
     None for types without bounds in Delta's statistics, including boolean. `from_typed` returns for each bound the same
-    as `from_json` for its text; a cut maximum stays cut.
+    as `from_json` for its JSON; a truncated maximum remains so.
     """
     if type_.axis is None or type_.name == "boolean":
         return None
@@ -115,7 +115,7 @@ def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
 
 
 def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
-    """Convert values on a type's axis to the Arrow type; null if out of range."""
+    """Convert comparable values to the Arrow type of a column; null if out of range."""
     null = pa.scalar(None, points.type)
     if type_.name in {"byte", "short", "integer"}:
         limit = 1 << INTEGER_BITS[type_.name]
@@ -139,7 +139,7 @@ def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
 
 
 def _widen_to_float32(doubles: pa.Array, *, upper: bool) -> pa.Array:
-    """Widen bounds by the floats with the same digits.
+    """Widen bounds to include the 32-bit floats with the same digits.
 
     Files store these values as floats, which readers convert to doubles. A bound outside the range of floats was a
     double.
@@ -179,9 +179,9 @@ def _parse_integers(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.
 
 
 def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Widen instants before mid-1972 by a minute, for rounded local mean time offsets.
+    """Widen bounds before mid-1972 by a minute, because writers round UTC offsets that are no whole minutes.
 
-    Typed statistics are created from that JSON, and no longer contain the offset.
+    Typed statistics can be created from JSON with such offsets, and no longer contain them.
     """
     if bounds is None or type_.name != "timestamp":
         return bounds
@@ -191,7 +191,7 @@ def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool)
 
 
 def integers(values: list[int | None]) -> pa.Array:
-    """Return an int64 array, null if a number is out of range."""
+    """Convert numbers to an int64 array, with null for numbers out of range."""
     try:
         return pa.array(values, pa.int64())
     except OverflowError:
@@ -219,9 +219,9 @@ def _to_int64(array: pa.Array) -> pa.Array:
 
 
 def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Return bounds on the type's axis from typed statistics; None for unsupported types.
+    """Convert typed minima or maxima to bounds for comparison; None for unsupported types.
 
-    The leaf's type can be narrower than the column's, if the column was widened since.
+    The type of the statistics can be narrower than the column's, if the column was widened later.
     """
     try:
         return _widen_old_times(_convert_typed(array, type_, upper=upper), type_, upper=upper)
@@ -230,7 +230,7 @@ def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array |
 
 
 def is_text(stored: pa.DataType) -> bool:
-    """Return whether bounds of this type are readable text."""
+    """Return whether bounds of this Arrow type can be read as strings."""
     return pa.types.is_string(stored) or pa.types.is_large_string(stored)
 
 

@@ -1,7 +1,7 @@
-"""Parse text to comparable values: column types, literals, partition values, dates and times.
+"""Parse strings to comparable values: column types, literals, partition values, dates and times.
 
-Each value is on one of four axes. Ambiguous text (a time without a zone) becomes an interval, and unreadable text None;
-pruning then keeps the file.
+Each value belongs to one Axis, and is compared with values of the same Axis. An ambiguous string (a time without a
+zone) becomes an interval, and an unreadable one None; pruning then keeps the file.
 """
 
 import re
@@ -17,14 +17,14 @@ import msgspec
 
 
 class Axis(Enum):
-    """Type and order of comparable values."""
+    """Type in which values are compared, and its order."""
 
     WHOLE = "whole"
     """int64: integers, booleans (0, 1), dates (days since the epoch), timestamps (microseconds since the epoch)."""
     DECIMAL = "decimal"
     DOUBLE = "double"
     TEXT = "text"
-    """Ordered by code point, which is the byte order of UTF-8."""
+    """Strings, ordered by code point, which is the byte order of UTF-8."""
 
 
 MICROSECONDS_A_DAY: Final = 86_400_000_000
@@ -53,7 +53,7 @@ MAX_TEXT: Final = 128
 
 
 class ColumnType(msgspec.Struct, frozen=True):
-    """A type of a Delta schema; types without an axis support only null tests."""
+    """A primitive type of a Delta schema; types without an axis support only tests for null."""
 
     name: str
     precision: int = 0
@@ -63,7 +63,7 @@ class ColumnType(msgspec.Struct, frozen=True):
 
     @property
     def axis(self) -> Axis | None:
-        """Axis of the values; None if they are not comparable."""
+        """Axis on which values of this type are compared; None if they are not comparable."""
         if self.name in {"integer", "long", "short", "byte", "boolean", "date", "timestamp", "timestamp_ntz"}:
             return Axis.WHOLE
         return {"decimal": Axis.DECIMAL, "float": Axis.DOUBLE, "double": Axis.DOUBLE, "string": Axis.TEXT}.get(
@@ -81,7 +81,7 @@ def column_type(name: str) -> ColumnType:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text has no unpaired surrogate, which Arrow rejects."""
+    """Return whether a string has no unpaired surrogate, which Arrow rejects."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -103,7 +103,7 @@ def double(text: str) -> float | None:
 
 
 def single(value: float) -> float | None:
-    """Round to the nearest 32-bit float; None if it is out of range."""
+    """Round a number to the nearest 32-bit float; None if it is out of range."""
     if isnan(value):
         return None
     try:
@@ -113,7 +113,7 @@ def single(value: float) -> float | None:
 
 
 def boolean(text: str) -> int | None:
-    """Parse true or false in any case, as 1 or 0."""
+    """Parse `true` or `false`, ignoring case, as 1 or 0."""
     return {"true": 1, "false": 0}.get(text.lower())
 
 
@@ -129,9 +129,9 @@ def days(text: str) -> int | None:
 
 
 def microseconds(text: str) -> tuple[int, bool] | None:
-    """Parse a time to microseconds since the epoch, and whether it has an offset.
+    """Parse a timestamp: return microseconds since the epoch, and whether it has a UTC offset.
 
-    Without an offset, the number is that of the same local time in UTC. Seconds have at most six decimals.
+    Without an offset, it is read as UTC. Seconds have at most six decimals.
     """
     match = _TIMESTAMP.fullmatch(text)
     day = days(match[1]) if match else None
@@ -150,9 +150,9 @@ Value = int | Decimal | float | str
 
 
 def partition_point(text: str, type_: ColumnType) -> tuple[Value, Value] | None:
-    """Parse a partition value to its smallest and largest possible value, or None.
+    """Parse a partition value: return its smallest and largest possible value; None if unreadable.
 
-    Delta protocol, "Partition Value Serialization". A timestamp without a zone is in the writer's unknown zone.
+    Delta protocol, "Partition Value Serialization". A timestamp without an offset is in the writer's unknown zone.
     """
     point: Value | None
     if type_.name in INTEGER_BITS:
