@@ -3,11 +3,11 @@
 A job that publishes yesterday's orders, from the command line to its commit:
 
     entry, job_command  start the job by name, catch its errors, set its exit code
-    arguments           read the options of this job
+    arguments           parse the job's options
     spark               find Java and the jars, start the session, report progress and errors
-    table               lease the table, read the source, write one version, update the catalog entry
-    publish             the job itself: the order of these steps
+    table               lease the table, read the source, write one version, create the catalog entry
+    publish             run these steps in order
 
 `views`, `maintain` and `usage` are the other jobs; `view_refresh`, `maintenance` and `usage_log` implement them.
-A job never serves requests, and the layer never imports this package.
+Jobs do not serve requests, and the layer `deltaic` does not import this package.
 """

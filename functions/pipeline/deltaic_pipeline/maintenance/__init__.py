@@ -1,1 +1,1 @@
-"""Maintain a table: OPTIMIZE, checkpoints, and the deletion of files that no reader needs."""
+"""Maintain a Delta table: run OPTIMIZE, write checkpoints, and delete files that no reader needs."""

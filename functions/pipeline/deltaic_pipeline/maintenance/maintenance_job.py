@@ -1,4 +1,4 @@
-"""Maintain one table: its lease, its steps, the files to keep for readers, and the results."""
+"""Maintain one table under its writer lease: run each step, keep files for readers, and report the results."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECKPOINT_AFTER = 10
-"""Commits between checkpoints; the same as Delta's default."""
+"""Number of commits between checkpoints, the same as Delta's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class MaintenanceJob:
 
     location: str
     run_id: str
-    """Id of the run; with the same id, OPTIMIZE is not run again."""
+    """Id of the run; OPTIMIZE runs only once for an id."""
 
     checkpoint_after: int | None = CHECKPOINT_AFTER
-    """Commits after the last checkpoint from which a new one is written; None: never."""
+    """Number of commits after the latest checkpoint from which a new one is written; None: never."""
 
     sort_from: int | None = LEAST_FILES
-    """Files from which a v2 checkpoint is sorted by partition and clustering; None: never."""
+    """Number of files from which a v2 checkpoint is sorted by partition and clustering columns; None: never."""
 
     v2_checkpoints: bool = False
     """Enable v2 checkpoints for the table; readers without support for them can no longer read it."""
@@ -64,33 +64,33 @@ class MaintenanceJob:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceContext:
-    """Clients and functions with which a job reads the table, the catalog and streams."""
+    """Clients and functions by which the job reads the table, the catalog and checkpoints of streams."""
 
     entries: Callable[[], LocationEntries]
     folder: S3Folder
     position: Callable[[str, str], StreamPosition]
-    """Returns a stream's position, given its checkpoint folder and the table's id."""
+    """Function that returns the position of a stream, given its checkpoint folder and the table's id."""
 
     clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Readers, and how long files and commits are kept for them."""
+    """Readers of a table, and how long files and commits are kept for them (`window`)."""
 
     window: timedelta
     because: str
     older_than: int
-    """Begin of the window, in milliseconds since the epoch."""
+    """Start of the window, in milliseconds since the epoch."""
 
     readers: Sequence[Reader]
     clones: Sequence[str]
-    """Tables that can read files of this table's folder, so that no file is deleted."""
+    """Names of other tables that can read files in this table's folder, so that no file is deleted."""
 
     protection: dict[str, str]
 
     def lines(self) -> Iterator[str]:
-        """Yield the retention as text."""
+        """Yield the retention as lines of text for the terminal."""
         yield f"window: {days_text(self.window)} ({self.because})"
         yield from (f"kept: {reader.why}" for reader in self.readers)
         yield from (f"nothing is deleted: {name} can read files of this folder" for name in self.clones)
@@ -98,7 +98,7 @@ class Retention:
 
 @dataclass(slots=True)
 class MaintenanceSummary:
-    """Result of a run, or the plan of a dry run."""
+    """Result of a maintenance run, or plan of a dry run."""
 
     run_id: str
     location: str
@@ -106,7 +106,7 @@ class MaintenanceSummary:
     after: TableStats
     retention: Retention
     files: FileCounts | None = None
-    """None if the run did not list the folder."""
+    """Counts of files by whether they are needed; None if the run did not list the folder."""
 
     optimized: OptimizeResult | None = None
     checkpointed: bool = False
@@ -116,10 +116,10 @@ class MaintenanceSummary:
 def maintain(
     spark: "SparkSession", job: MaintenanceJob, catalog: JobCatalog, context: MaintenanceContext, progress: Progress
 ) -> MaintenanceSummary:
-    """Maintain one table, under its lease from the first read to the last deletion.
+    """Maintain one table, under its writer lease from the first read to the last deletion.
 
-    Safe to repeat at any point. Raises `Conflict` if another writer holds the table, `LeaseLost`, `PipelineError` for
-    errors of Spark or the store, and other `DeltaicError`s for an unreadable log, before anything is deleted.
+    Safe to repeat after any failure. Raises `Conflict` if another writer holds the lease, `LeaseLost`, `PipelineError`
+    for errors of Spark or S3, and other `DeltaicError`s for an unreadable log, before anything is deleted.
     """
     began, store = time.monotonic(), context.folder.store
     with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait) as attempt:
@@ -151,8 +151,8 @@ def vacuum(
 ) -> tuple[Retention, FileCounts | None]:
     """Delete the files that no reader needs, by the current log and catalog; return the retention and the counts.
 
-    The counts are None if another table can read files here, so that nothing is deleted. `confirm` is called before
-    each request that deletes, and raises to stop. A repetition deletes the remaining files.
+    The counts are None if another table can read files in this folder: nothing is deleted then. `confirm` is called
+    before each request that deletes; an exception from it stops the deletion. A repetition deletes the remaining files.
     """
     with step(progress, "Looking for files that no reader needs") as report:
         retention = _retention(job, context, read_table_stats(context.folder.store))
@@ -176,7 +176,7 @@ def vacuum(
 
 
 def plan(job: MaintenanceJob, context: MaintenanceContext) -> MaintenanceSummary:
-    """Return what `maintain` would do now; needs no Spark and no lease, and changes nothing."""
+    """Return a plan of what `maintain` would do now; needs no Spark and no lease, and changes nothing."""
     began, store = time.monotonic(), context.folder.store
     stats = read_table_stats(store)
     summary = MaintenanceSummary(job.run_id, job.location, stats, stats, _retention(job, context, stats))
@@ -238,7 +238,7 @@ def _checkpoint(job: MaintenanceJob, context: MaintenanceContext, attempt: Attem
 def _sort(
     job: MaintenanceJob, context: MaintenanceContext, attempt: Attempt, progress: Progress, least_files: int
 ) -> None:
-    """Sort the latest checkpoint of any writer. An unsorted one is correct too, so failures are only reported."""
+    """Sort the latest checkpoint of any writer; an unsorted one is correct too, so failures are only reported."""
     store = context.folder.store
     checkpoint = find_segment(store).checkpoint
     if checkpoint is None or not has_manifest(checkpoint):
@@ -255,10 +255,10 @@ def _sort(
 
 
 def files_text(count: Count) -> str:
-    """Return a count of files and bytes as text."""
+    """Format a count, such as `3 files (1,024 bytes)`."""
     return f"{count.files:,} files ({count.bytes:,} bytes)"
 
 
 def days_text(duration: timedelta) -> str:
-    """Return a duration in days as text."""
+    """Format a duration, such as `1.5 days`."""
     return f"{duration / timedelta(days=1):.3g} days"

@@ -1,4 +1,4 @@
-"""Run OPTIMIZE, write checkpoints, and choose the properties that protect a table's log, with Spark."""
+"""Run OPTIMIZE and write checkpoints with Spark, and choose the properties that keep commits for readers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ V2_CHECKPOINTS = {CHECKPOINT_POLICY: "v2"}
 SIDECAR_ACTIONS = 500_000
 RECENT_COMMITS = 20
 KEEP_ROWS = frozenset({"OPTIMIZE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END"})
-"""Operations that do not change which rows a table has."""
+"""Delta operations that do not change the set of rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeResult:
-    """Result of OPTIMIZE."""
+    """Numbers of files that OPTIMIZE removed and added, or the reason why it was skipped."""
 
     removed: int
     added: int
@@ -39,10 +39,10 @@ class OptimizeResult:
 
 
 def protection(configuration: Mapping[str, str], readers: Sequence[Reader], window: timedelta) -> dict[str, str]:
-    """Return the properties with which no writer deletes commits that the readers need.
+    """Return the table properties to set so that no writer deletes commits that the readers need.
 
-    After each checkpoint, Delta deletes old commits. If a reader needs commits older than the window, cleanup is
-    disabled; otherwise commits are kept at least for the window.
+    Writers delete old commits after each checkpoint. If a reader needs commits that are older than `window`, this is
+    disabled; otherwise commits are kept for at least that time.
     """
     if configuration.get(LOG_CLEANUP, "true").lower() == "false":
         return {}
@@ -53,19 +53,19 @@ def protection(configuration: Mapping[str, str], readers: Sequence[Reader], wind
 
 
 def mark(run_id: str) -> str:
-    """Return the `userMetadata` of a run's commits."""
+    """Return the `userMetadata` by which the commits of a maintenance run are recognized."""
     return json.dumps({"maintain": run_id})
 
 
 def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
-    """Return whether Spark writes v2 checkpoints of a table with these properties."""
+    """Return whether Spark writes v2 checkpoints for a table with these properties."""
     return configuration.get(CHECKPOINT_POLICY, "").lower() == "v2"
 
 
 def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> OptimizeResult:
-    """Compact small files as one version, by the table's clustering or in Z-order of the given columns.
+    """Compact small files in one commit, by the table's clustering or in Z-order of the given columns.
 
-    Skipped if the same run has done it, or if no rows have changed since: Z-order would rewrite the whole table.
+    Skipped if this run has done it before, or if no rows have changed since: Z-order would rewrite the whole table.
     """
     order = f" ZORDER BY ({', '.join(map(quoted, zorder_by))})" if zorder_by else ""
     if reason := _skip_reason(spark, location, zorder_by, run_id):
@@ -77,9 +77,9 @@ def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run
 
 
 def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:
-    """Write a checkpoint of the latest version; Delta reports no failure, so the caller must look for it.
+    """Write a checkpoint of the latest version; Delta hides failures, so the caller must check that it exists.
 
-    The size of the sidecars of a `v2` checkpoint lets workers write them in parallel, and the job read them one by one.
+    The sidecars of a `v2` checkpoint are small enough to be written in parallel, and read one by one for sorting.
     """
     if v2:
         spark.conf.set("spark.databricks.delta.checkpoint.partSize", SIDECAR_ACTIONS)
@@ -106,5 +106,5 @@ def _skip_reason(spark: "SparkSession", location: str, zorder_by: Sequence[str],
 
 
 def mark_commits(spark: "SparkSession", run_id: str) -> AbstractContextManager[None]:
-    """Write the run id to the commits of the block."""
+    """Add the run id to all commits of the block, as `userMetadata`."""
     return session_settings(spark, {USER_METADATA: mark(run_id)})

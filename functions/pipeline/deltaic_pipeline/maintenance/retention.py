@@ -1,7 +1,7 @@
 """Find the versions of a table that readers can still use: by catalog entries, open requests and streams.
 
-Every version that was the latest within the window can still be in use: by a URL, a page token, a submitted query, or a
-Spark job that opened the table. Shared history and late streams can need older versions.
+Every version that was the latest one within the retention window can still be in use: by a signed URL, a page token, a
+submitted query, or a Spark job that has opened the table. Shared history and slow streams can need older versions.
 """
 
 import json
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 MARGIN = timedelta(hours=1)
-"""Allowance for differences between the clocks of the writer, the server, the reader and this job."""
+"""Additional time for differences between the clocks of the writer, the server, the reader and this job."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocationEntries:
-    """Catalog entries that concern one location."""
+    """Catalog entries whose tables can read files in one location."""
 
     shared: Sequence[Table]
     clones: Sequence[Table]
-    """Entries of other tables, whose logs can name files in this location."""
+    """Entries of other tables, such as shallow clones, whose logs can name files in this location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Reader:
     """First version to keep."""
 
     changes: bool
-    """Whether to keep also the files that the commit of `version` removed, and its change data."""
+    """Whether the files that the commit of `version` removed, and its change data, are kept too."""
 
     lasting: bool
-    """Whether the version is needed at any age, and not only within the window."""
+    """Whether the version is needed regardless of its age, and not only within the retention window."""
 
     why: str
 
@@ -62,15 +62,15 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Position at which a stream continues when it is started again."""
+    """Version of the table from which a stream continues when it is restarted."""
 
     checkpoint: str
     version: int
-    """Version that the stream still needs, with all later commits."""
+    """Oldest version that the stream still needs, together with all later commits."""
 
 
 def find_entries(admin: "CatalogAdmin", location: str) -> LocationEntries:
-    """Return the entries for a location, read from all shares with one or two requests for each."""
+    """Return the catalog entries for a location, read from all shares with one or two requests for each share."""
     target = Location.parse(location)
     shared, clones = [], []
     for share in admin.shares.list():
@@ -86,7 +86,7 @@ def find_entries(admin: "CatalogAdmin", location: str) -> LocationEntries:
 
 
 def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta | None = None) -> tuple[timedelta, str]:
-    """Return how long a version can be in use after the next version, and the name of the deciding setting."""
+    """Return how long a version can be in use after its successor's commit, and the setting that decides it."""
     open_requests = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
     deleted_files = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
     longest = max(open_requests, deleted_files, least or timedelta(0))
@@ -98,9 +98,9 @@ def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta |
 def readers(
     log: DeltaLog, entries: LocationEntries, streams: Sequence[StreamPosition], current_since: int, now_ms: int
 ) -> Iterator[Reader]:
-    """Yield the readers; at least the version that was the latest at `current_since` (ms since the epoch) is needed.
+    """Yield the readers; the first one needs the version that was the latest at `current_since`.
 
-    A reader can have opened that version immediately before the next one was committed.
+    A reader can have opened that version immediately before its successor's commit. Times are in ms since the epoch.
     """
     version = version_at(log, current_since)
     days = timedelta(milliseconds=now_ms - current_since) / timedelta(days=1)
@@ -116,7 +116,7 @@ def readers(
 
 
 def version_at(log: DeltaLog, time_ms: int) -> int:
-    """Return the version that was the latest at `time_ms` (ms since the epoch), or the oldest with a timestamp."""
+    """Return the version that was the latest at `time_ms` (ms since the epoch); 0 if that is unknown."""
     latest = log.snapshot()
     if time_ms >= latest.timestamp:
         return latest.version
@@ -127,10 +127,10 @@ def version_at(log: DeltaLog, time_ms: int) -> int:
 
 
 def stream_position(checkpoint: str, table_id: str, access: S3Access) -> StreamPosition:
-    """Return the position of a stream in the table with this id, read from its checkpoint folder (local or s3://).
+    """Read the position of a stream in the table with this id from its checkpoint folder (local or s3://).
 
-    A stream without a committed batch can need every version, so its position is 0. Raises `PipelineError` for a folder
-    that is not the checkpoint of a stream from this table.
+    A stream without a committed batch can need every version, so its position is 0. Raises `PipelineError` if the
+    folder is not the checkpoint of a stream that reads this table.
     """
     names, read = _in_s3(checkpoint, access) if "://" in checkpoint else _local(checkpoint)
     offsets, commits = (

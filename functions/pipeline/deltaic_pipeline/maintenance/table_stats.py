@@ -1,4 +1,4 @@
-"""Statistics of a table that determine the cost of reading it: files, small files, and log."""
+"""Compute statistics of a table that determine the cost of reading it: files, small files, and log."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from deltaic.delta.store import TableStore
 from deltaic_pipeline.maintenance.vacuum import Count
 
 SMALL_BYTES = 1 << 30
-"""OPTIMIZE compacts files below this size (`spark.databricks.delta.optimize.minFileSize`)."""
+"""Size in bytes below which OPTIMIZE compacts files (`spark.databricks.delta.optimize.minFileSize`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class TableStats:
     checkpoint: int | None
     commits: int
     log_objects: int
-    """Objects of the log since the checkpoint, which every reader lists."""
+    """Number of objects in the log since the checkpoint, all of which every reader lists."""
 
     @property
     def requests(self) -> int:
-        """Requests to read the whole table: a listing, the hint, the checkpoint, commits and all files."""
+        """Number of requests to read the whole table: listing, `_last_checkpoint`, checkpoint, commits and files."""
         return 2 + (self.checkpoint is not None) + self.commits + self.files.files
 
 
 def read_table_stats(store: TableStore) -> TableStats:
-    """Read the statistics of the latest version; raises `DeltaicError` for an unreadable log."""
+    """Compute the statistics of the latest version from the log; raises `DeltaicError` if it is unreadable."""
     segment = find_segment(store)
     snapshot = Snapshot(store, segment)
     checkpoint = segment.checkpoint.version if segment.checkpoint else None

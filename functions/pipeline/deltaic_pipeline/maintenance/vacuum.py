@@ -1,8 +1,8 @@
 """Find the files of a table that no reader needs, from its log and its folder.
 
-A file is needed if a readable version contains it, or a commit that readers can follow names it: data, change data and
-deletion vectors. Of the other files, only those are unneeded that have a name as Delta's and are older than the window,
-so that concurrent writers lose nothing, with or without a lease. Folders of nested tables are skipped.
+A file (data, change data or deletion vector) is needed if a version that readers can use contains it, or a commit that
+they can read names it. Of the other files, only those are deleted that have a name like Delta's files and are older
+than the retention window, so that concurrent writers lose nothing. Folders of nested tables are skipped.
 """
 
 import tempfile
@@ -30,13 +30,13 @@ from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, S3Folder
 LOG_FOLDER = "_delta_log"
 CHANGE_DATA = "_change_data"
 WRITTEN_BY_DELTA = (".parquet", ".bin")
-"""Suffixes of data, change data and deletion vectors. Other files are never deleted."""
+"""Suffixes of data, change data and deletion vector files. Other files are never deleted."""
 
 IN_MEMORY_BYTES = 16 << 20
 COMMITS_AT_ONCE = 32
 
 Names = set[int]
-"""Digests of object names. A collision keeps an unneeded file, but never deletes a needed one."""
+"""Digests of object names; in a collision, an unneeded file is kept, but no needed file is deleted."""
 
 FileReference = tuple[str, tuple[str, str] | None]
 """Path of a file in the log, and the storage type and the path or content of its deletion vector."""
@@ -50,27 +50,27 @@ class Count:
     bytes: int = 0
 
     def add(self, size: int) -> None:
-        """Add a file of this size."""
+        """Count one more file of this size in bytes."""
         self.files += 1
         self.bytes += size
 
 
 @dataclass(slots=True)
 class FileCounts:
-    """Counts of a folder's files that are not part of the latest version."""
+    """Counts of the files in a table's folder that are not part of the latest version."""
 
     kept: Count = field(default_factory=Count)
-    """Needed by older versions, or by commits that readers can follow."""
+    """Files that older versions contain, or that commits name which readers can read."""
 
     young: Count = field(default_factory=Count)
-    """Not needed, but younger than the window: a writer can be about to commit them."""
+    """Other files that are younger than the retention window: a writer can be about to commit them."""
 
     unneeded: Count = field(default_factory=Count)
 
 
 @dataclass(frozen=True, slots=True)
 class NeededFiles:
-    """Digests of needed files: of the latest version, and of older versions and commits."""
+    """Digests of the names of needed files: in the latest version, and in older versions and commits."""
 
     latest: Names
     older: Names
@@ -79,8 +79,8 @@ class NeededFiles:
 def find_needed(store: TableStore, locations: TableLocations, readers: Sequence[Reader]) -> NeededFiles:
     """Return the files that the readers need; raises `DeltaicError` if the log is not completely readable.
 
-    Reads the oldest version that readers need (or the oldest readable one), and keeps all files that later commits
-    name. A million digests take some 100 MB.
+    These are the files of the oldest version that readers need (or the oldest readable one), and all files that later
+    commits name. A million digests take some 100 MB of memory.
     """
     newest, older = Snapshot(store, find_segment(store)), Names()
     latest = Names(_digests(_snapshot_files(newest), locations))
@@ -103,9 +103,10 @@ def find_needed(store: TableStore, locations: TableLocations, readers: Sequence[
 def list_unneeded(
     folder: S3Folder, needed: NeededFiles, older_than: int
 ) -> Iterator[tuple[FileCounts, Iterator[Sequence[str]]]]:
-    """List the folder once; yield the counts, and batches of the names of unneeded files, one for each request.
+    """List the folder once; yield the counts, and the names of unneeded files in batches for one request each.
 
-    `older_than` is in milliseconds since the epoch. Names are stored in a temporary file, not in memory.
+    Unneeded files were modified before `older_than` (milliseconds since the epoch). Their names are stored in a
+    temporary file, not in memory.
     """
     counts = FileCounts()
     tables: set[str] = set()
@@ -157,7 +158,7 @@ def _has_delta_name(name: str) -> bool:
 
 
 def _spooled(spool: IO[str], tables: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield size and name of the spooled files that are not in the folder of a nested table."""
+    """Yield size and name of the spooled files, without files in the folders of nested tables."""
     spool.seek(0)
     for line in spool:
         size, _, name = line.rstrip("\n").partition(" ")

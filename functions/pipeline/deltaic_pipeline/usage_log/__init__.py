@@ -1,1 +1,1 @@
-"""The access logs of functions and S3 as one table: who asked for what, and what was fetched."""
+"""Collect the access logs of functions and S3 in one table: requests of recipients, and downloads."""

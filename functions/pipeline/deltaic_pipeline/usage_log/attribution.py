@@ -1,9 +1,9 @@
 """Attribute downloads from S3 to requests, in one table with a row for each request and each download.
 
-A URL is signed in a recipient's session and has the time of signing. Recipient, time and folder identify the request,
-or a few requests within the same second. Credentials for directory access do not have their time, so such a download is
-attributed to the request whose credentials were valid, if there is only one. A download without a request keeps the
-recipient, from the session's name, and the table, from its location in the catalog (decision 60).
+A URL is signed in an AWS session for one recipient and contains the time of signing. Recipient, time and folder
+identify the request, or a few requests within the same second. Credentials for directory access contain no time, so
+such a download is attributed to the request whose credentials were valid, if there is only one. A download without a
+request still has a recipient, from the session's name, and a table, from its location in the catalog (decision 60).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -47,13 +47,13 @@ CREDENTIAL_ENDPOINTS: Final = (
     "'create_model_credentials'"
 )
 SKEW: Final = "INTERVAL 1 MINUTE"
-"""Largest difference between the clocks of S3 and of the functions."""
+"""Maximum difference between the clocks of S3 and of the Lambda functions."""
 
 
 def recipient_fetches(fetches: "DataFrame", recipients: "DataFrame", roles: list[str]) -> "DataFrame":
-    """Return the downloads in sessions of known recipients or of signing roles.
+    """Return the downloads whose AWS session belongs to a known recipient or to a signing role.
 
-    `recipients` has `session`, `recipient_id` and `recipient`, with one row for each session.
+    `recipients` has the columns `session`, `recipient_id` and `recipient`, with one row for each session.
     """
     from pyspark.sql import functions
 
@@ -73,10 +73,10 @@ def recipient_fetches(fetches: "DataFrame", recipients: "DataFrame", roles: list
 def transform(
     requests: "DataFrame", known_requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame"
 ) -> "DataFrame":
-    """Return the usage table's rows for requests and downloads with unique ids.
+    """Return the rows of the usage table for requests and downloads, which have unique ids.
 
     `known_requests` are all candidates for an attribution: the new requests, and earlier ones in the table. `fetches`
-    are the downloads of recipients. `tables` are `location`, `share`, `schema`, `table` and `table_id` of the catalog.
+    are the downloads by recipients. `tables` has `location`, `share`, `schema`, `table` and `table_id` of the catalog.
     """
     request_rows = _complete(requests.selectExpr("*", "'request' AS kind"))
     return request_rows.unionByName(_attribute(known_requests, fetches, tables))
@@ -131,7 +131,7 @@ def _attribute(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame")
 
 
 def _agreed(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
-    """Return for each download the values on which all its candidates agree, else null."""
+    """Return for each download the values that all its candidate requests have in common, else null."""
     agreed = [column(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names]
     count = column("size(collect_set(request_id))").alias("explained_by")
     return pairs.groupBy("id").agg(count, *agreed)

@@ -1,4 +1,4 @@
-"""Collect requests and downloads from both access logs, and merge them into the usage table."""
+"""Collect requests and downloads from the logs of functions and S3, and merge them into the usage table."""
 
 import time
 from collections.abc import Sequence
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EARLIER_DAYS = 2
-"""Days before the oldest log line for which the table's requests are read; URLs are valid for an hour at most."""
+"""Days before the oldest log line from which stored requests are candidates; URLs are valid for an hour at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageJob:
-    """Options of one collection."""
+    """Options of one run of the usage job."""
 
     requests: Sequence[str]
     fetches: Sequence[str]
     target: str
     run_id: str
     entry: CatalogEntry | None = None
-    """Catalog entry of the table; None: the table is not shared."""
+    """Catalog entry of the usage table; None: the table is not shared."""
 
     roles: Sequence[str] = ()
-    """Names of signing roles, to recognize sessions of unknown recipients."""
+    """Names of IAM roles that sign URLs, by which sessions of unknown recipients are recognized."""
 
     wait: timedelta = timedelta(0)
 
     @property
     def table(self) -> DeltaTarget:
-        """Usage table to write."""
+        """Delta table that the job writes."""
         return DeltaTarget(
             location=self.target,
             mode="merge",
@@ -66,7 +66,7 @@ class CatalogFacts:
 
 @dataclass(frozen=True, slots=True)
 class UsageSummary:
-    """Result of a run."""
+    """Result of a run of the usage job, with counts for its report."""
 
     run_id: str
     location: str
@@ -85,7 +85,7 @@ class UsageSummary:
 
 
 def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
-    """Read the catalog, with some requests for each share and one for each model."""
+    """Read recipients and tables from the catalog, with some requests to DynamoDB for each share and model."""
     recipients = [(session_name(recipient.id), recipient.id, recipient.name) for recipient in admin.recipients.list()]
     tables = []
     for share in admin.shares.list():
@@ -102,10 +102,10 @@ def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
 def collect(
     spark: "SparkSession", job: UsageJob, catalog: JobCatalog, facts: CatalogFacts, progress: Progress
 ) -> UsageSummary:
-    """Merge the logs into the usage table as one version, and then create its catalog entry.
+    """Merge the logs into the usage table in one commit, and then create its catalog entry.
 
-    Safe to repeat at any point, and with logs that were read before. Raises `Conflict` if another writer holds the
-    table, `LeaseLost`, and `PipelineError` for unreadable logs.
+    Safe to repeat after any failure, and with logs that were read before. Raises `Conflict` if another writer holds the
+    table's lease, `LeaseLost`, and `PipelineError` for unreadable logs.
     """
     began, entry = time.monotonic(), job.entry
     if entry is not None:

@@ -1,9 +1,9 @@
-"""Parse both access logs into rows: requests from the log of the functions, downloads from the log of S3.
+"""Parse two access logs with Spark: requests from the functions' log, downloads from S3's server access log.
 
 Requests are JSON lines from CloudWatch: plain, after the time that an export adds, or in the envelope of a
-subscription. Downloads are lines of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log
-format"). Malformed lines are counted, and other lines of a log group are skipped. Only Spark's expressions are used.
-Secrets of a URL (its signature, its token) are never stored.
+subscription. Downloads are lines in the format of the Amazon S3 User Guide, "Amazon S3 server access log format".
+Malformed lines are counted, and other lines of a log group are skipped. Only SQL expressions of Spark are used, no
+Python functions. Secrets in a URL (its signature, its token) are never stored.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ EVENT: Final = """
 ENVELOPE: Final = "messageType STRING, logEvents ARRAY<STRUCT<message: STRING>>"
 
 STAMP: Final = "yyyyMMdd'T'HHmmssX"
-"""Format of the time in signatures (`X-Amz-Date`)."""
+"""Format of the signing time in a signed URL (`X-Amz-Date`)."""
 
 MARK: Final = "\u0001"
 """Separator between the parsed fields; a line that contains it is malformed, because it could add fields."""
@@ -61,14 +61,13 @@ _REQUEST: Final = (
     "event.changeFiles AS change_files", "event.removedFiles AS removed_files", "event.lines AS lines",
     "event.milliseconds AS duration_ms", "event.sourceIp AS source_ip", "event.userAgent AS user_agent",
 )  # fmt: skip
-"""Columns of a request's event. A request without a table, because it was refused, has the requested names.
-
-Locations are spelled as in the catalog."""
+"""SQL for the columns of a request. A rejected request has no table, but the names that the client requested.
+Locations have the canonical form of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Numbers of a log's lines by kind."""
+    """Numbers of parsed, malformed and other lines of a log."""
 
     understood: int
     malformed: int
@@ -80,7 +79,7 @@ class LineCounts:
 
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
-    """Return each line of the functions' logs, with the event's fields and the kind of line (`verdict`)."""
+    """Read the functions' logs, and return each line's fields and `verdict`: understood, malformed or other."""
     # Records of a subscription can follow each other without a line break.
     parts = "explode(split(value, '(?<=[}])(?=[{]\"messageType\")'))"
     lines = _text(spark, paths).selectExpr(f"{parts} AS line", "file")
@@ -102,7 +101,7 @@ def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
 
 
 def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
-    """Return each line of S3's access log, by any requester, with the kind of line (`verdict`)."""
+    """Read S3's access logs, and return each line's fields and `verdict`: understood or malformed."""
     fields = len(FIELDS)
     joined = MARK.join(f"${number}" for number in range(1, fields + 1))
     marked = f"regexp_replace(value, {literal(LINE)}, {literal(joined)})"
@@ -146,7 +145,7 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
 
 
 def count_lines(rows: "DataFrame") -> LineCounts:
-    """Count a log's lines by kind."""
+    """Count the parsed, malformed and other lines of a log."""
     counts: Any = rows.selectExpr(
         "count_if(verdict = 'understood') AS understood",
         "count_if(verdict = 'malformed') AS malformed",
@@ -158,7 +157,7 @@ def count_lines(rows: "DataFrame") -> LineCounts:
 
 
 def parsed_rows(rows: "DataFrame") -> "DataFrame":
-    """Return the rows of parsed lines, without repetitions."""
+    """Return the rows of parsed lines, without duplicate ids."""
     return rows.where("verdict = 'understood'").drop("verdict", "file").dropDuplicates(["id"])
 
 
@@ -172,5 +171,5 @@ def _parameter(name: str) -> str:
 
 
 def _decode(text: str) -> str:
-    """Return SQL that decodes percent encoding only; an invalid text stays unchanged."""
+    """Return SQL that decodes percent-encoding but not `+`; an invalid string stays unchanged."""
     return f"coalesce(try_url_decode(replace({text}, '+', '%2B')), {text})"

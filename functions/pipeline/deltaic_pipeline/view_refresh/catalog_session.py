@@ -1,7 +1,7 @@
-"""Read the requested audiences of a view from the catalog, and record the refreshed ones.
+"""Read from the catalog which audiences of a view need rows, and record which have rows after a refresh.
 
-A view partition is removed from the catalog before its rows are deleted, and added after its rows are committed. So a
-partition in the catalog always has its rows, even if a job is killed.
+The catalog's entry for an audience's partition is removed before the rows are deleted, and added after they are
+committed. So a partition in the catalog always has its rows, even if a job is killed.
 """
 
 import time
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 MOST_VERSIONS = 20
 
 MOST_COUNTS = 500
-"""Most audiences whose rows are counted in the catalog entry, which has a limited size."""
+"""Maximum number of audiences with row counts in the view's catalog entry, whose size is limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshTask:
-    """Audiences of one refresh, as the catalog has them at its begin."""
+    """View and audiences of one refresh, as read from the catalog when it starts."""
 
     view: View
     table: Table
     audiences: Sequence[Audience]
     existing: frozenset[str]
-    """Names of audiences whose rows the table has."""
+    """Names of the audiences whose rows are in the view's table already."""
 
     recipients: int
 
 
 def start_task(admin: CatalogAdmin, view: View) -> RefreshTask:
-    """Read the view and its audiences, and remove the partitions that no recipient can read from the catalog.
+    """Read a view and its audiences, and remove catalog entries of partitions that no recipient can read.
 
-    The caller holds the lease on the view's location. Raises `NotFound`.
+    The caller holds the writer lease of the view's table. Raises `NotFound`.
     """
     view = admin.views.get(view.share, view.schema_name, view.name)
     table = admin.views.table(view)
@@ -65,8 +65,8 @@ def finish_task(
 ) -> View:
     """Record the partitions and the result of a refresh in the catalog, after its commit.
 
-    The refresh request is closed unless new recipients still have no rows. Raises `Conflict` if the view was changed
-    during the refresh.
+    The request for a refresh stays open if recipients still lack their rows. Raises `Conflict` if the view's catalog
+    entry was changed during the refresh.
     """
     new = [
         ViewPartition(
@@ -94,7 +94,7 @@ def finish_task(
 
 
 def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:
-    """Return the definition of a view for Spark; raises `NotFound` and `InvalidParameter`."""
+    """Return the definition of a view with its source tables; raises `NotFound` and `InvalidParameter`."""
     parsed = read_sql(view.sql, view.source)
     if parsed.properties != frozenset(table.view_properties or ()):
         raise InvalidParameter(
@@ -112,7 +112,7 @@ def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:
 
 
 def source_table(admin: CatalogAdmin, name: str) -> SourceTable:
-    """Return a table that a view reads; raises `NotFound` and `InvalidParameter`."""
+    """Return the shared table with this name, which a view reads; raises `NotFound` and `InvalidParameter`."""
     try:
         table = admin.views.source(name)
     except NotFound as missing:
@@ -121,7 +121,7 @@ def source_table(admin: CatalogAdmin, name: str) -> SourceTable:
 
 
 def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
-    """Return the recipients of a view by audience; recipients without a property have no audience."""
+    """Return the recipients of a view, grouped by audience, without those that lack a requested property."""
     granted = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
     holders: dict[str, list[Recipient]] = {}
     for recipient in admin.recipients.list():
@@ -133,14 +133,14 @@ def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Rec
 
 
 def recipients_without_rows(admin: CatalogAdmin, table: Table) -> list[Recipient]:
-    """Return the recipients of a view whose audience has no rows in it."""
+    """Return the recipients of a view whose audience has no rows in its table yet."""
     existing = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
     holders = holders_by_audience(admin, table)
     return [recipient for name, members in holders.items() if name not in existing for recipient in members]
 
 
 def why_due(admin: CatalogAdmin, view: View) -> str:
-    """Return the reason why a view is due; empty if it is not due."""
+    """Return the reason why a view is due for a refresh; empty if it is not due."""
     if by_entry := why_due_by_entry(view, datetime.now(UTC)):
         return by_entry
     try:
@@ -151,7 +151,7 @@ def why_due(admin: CatalogAdmin, view: View) -> str:
 
 
 def why_due_by_entry(view: View, time: datetime) -> str:
-    """Return the reason why a view is due, by its catalog entry alone; empty if there is none."""
+    """Return the reason in its catalog entry why a view is due for a refresh; empty if there is none."""
     if view.requested_at is not None:
         return f"requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and not view.refresh:
@@ -162,13 +162,13 @@ def why_due_by_entry(view: View, time: datetime) -> str:
 
 
 def is_stale(view: View, time: datetime) -> bool:
-    """Return whether a view is older than its maximum staleness."""
+    """Return whether the last refresh of a view is longer ago than its maximum staleness."""
     since = view.refreshed_at or view.created_at
     return bool(view.max_staleness) and time - since >= timedelta(seconds=view.max_staleness)
 
 
 def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
-    """Return views by name, once each; raises `NotFound`, `InvalidParameter`."""
+    """Return the views with these names, without duplicates; raises `NotFound` and `InvalidParameter`."""
     views = [admin.views.get(*split_table_name(name)) for name in names]
     return list({view.table_id: view for view in views}.values())
 

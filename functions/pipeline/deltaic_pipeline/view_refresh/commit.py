@@ -1,4 +1,4 @@
-"""Commit the changed rows of a refresh, so that the change feed has real changes only, and describe the table."""
+"""Commit the changed rows of a refresh, so that the view's change feed has real changes only."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ PROPERTIES: Mapping[str, str] = {
     "delta.checkpoint.writeStatsAsStruct": "true",
 }
 VERSION_PROPERTY = "deltaic.view.version"
-"""Version whose rows the other properties describe."""
+"""Table property with the version to which the other `deltaic.view` properties belong."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshCommit:
-    """Commit of a refresh's rows."""
+    """Commit of one refresh to the view's table."""
 
     computation: Computation
     run: str
@@ -62,7 +62,7 @@ class RefreshCommit:
                 persisted.unpersist()
 
     def apply(self, changes: NetChanges, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
-        """Write net changes to the view's table, by key if it has one, given the row counts before."""
+        """Write net changes to the view's table, by `key` if there is one; `row_counts` are those before."""
         spark, counts = self.computation.spark, changes.counts
         staged = by_key(changes.rows, key) if key else by_row(changes.rows)
         definition_key = self.computation.definition.key
@@ -78,7 +78,7 @@ class RefreshCommit:
                 rewrite(spark, staged, before.location, key, layout, counts, self._transaction())
 
     def acknowledge(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return the commit's version and actions from the log; raises `PipelineError` if it is missing."""
+        """Read the commit back from the log and return its version and actions; raises `PipelineError` if missing."""
         spark, definition = self.computation.spark, self.computation.definition
         table = existing_table(spark, definition.name, definition.location)
         actions = list(commit_lines(table.snapshot, table.version))
@@ -102,7 +102,7 @@ class RefreshCommit:
 
 
 def describe(spark: "SparkSession", location: str, version: int, refreshed_at: str, sources: Mapping[str, int]) -> None:
-    """Write the age and the source versions of the rows to the properties of a view's table."""
+    """Store the refresh time and the source versions of a view's rows in the properties of its table."""
     properties = {
         VERSION_PROPERTY: str(version),
         "deltaic.view.sourceVersions": json.dumps(sources, sort_keys=True),

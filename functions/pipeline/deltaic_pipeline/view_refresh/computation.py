@@ -1,4 +1,4 @@
-"""Compute the rows that a view gains and loses, by its SQL over tables at fixed versions."""
+"""Compute the rows that a view gains and loses, with its SQL over fixed versions of its source tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 METHOD = 1
-"""Number of the method that computes rows from SQL; after a change, the next refresh computes all rows."""
+"""Version of the code that computes rows from SQL; after an increase, the next refresh computes all rows."""
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -31,7 +31,7 @@ GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 @dataclass(frozen=True, slots=True)
 class NetChanges:
-    """Net changes of a view, persisted on disk."""
+    """Net changes of a view's rows, persisted on disk, with counts by audience."""
 
     rows: "DataFrame"
     counts: Mapping[str, ChangeCounts]
@@ -39,7 +39,7 @@ class NetChanges:
 
 @dataclass(frozen=True)
 class Computation:
-    """Evaluation of a view's SQL over the latest versions of its tables at the begin of a refresh."""
+    """Computation of a view's rows from the versions of its source tables at the start of a refresh."""
 
     spark: "SparkSession"
     definition: Definition
@@ -51,7 +51,7 @@ class Computation:
 
     @classmethod
     def of(cls, spark: "SparkSession", definition: Definition, audiences: Sequence[Audience]) -> "Computation":
-        """Open the tables; raises `InvalidParameter` for unsuitable SQL, and `PipelineError` for a missing table."""
+        """Open the source tables; raises `InvalidParameter` for invalid SQL, `PipelineError` for a missing table."""
         sql = read_sql(definition.sql, definition.source.name)
         source = existing_table(spark, definition.source.name, definition.source.location)
         shared = {name.lower(): table for name, table in definition.others.items()}
@@ -66,7 +66,7 @@ class Computation:
 
     @cached_property
     def columns(self) -> "DataFrame":
-        """Empty rows with the view's columns."""
+        """DataFrame without rows that has the view's columns."""
         return self.evaluation.columns(self._source_rows)
 
     @cached_property
@@ -74,18 +74,18 @@ class Computation:
         return self.source.rows(self.spark)
 
     def state(self, number: int) -> RefreshState:
-        """Return the state of the view after the refresh with this number."""
+        """Return the state of the view's rows after the refresh with this number."""
         view = self.definition
         others = {name.lower(): table.location for name, table in view.others.items() if name in self.others}
         definition = digest([METHOD, view.sql, [name.lower() for name in view.key], view.source.location, others])
         return RefreshState(number, definition, self.source.id, self.source.columns, self.source.version)
 
     def has_feed(self) -> bool:
-        """Return whether the source has a change data feed."""
+        """Return whether the source table has a change data feed."""
         return self.source.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
     def why_full(self) -> str:
-        """Return why the view cannot be computed from changed rows of its source; empty if it can."""
+        """Return the reason in the SQL why the view cannot be computed from changed source rows; empty if it can."""
         if self.evaluation.asks_for_time(self._source_rows, self.audiences):
             return SQL_READS_CLOCK
         if reason := self.evaluation.sql.why_full:
@@ -100,7 +100,7 @@ class Computation:
     def changes(
         self, before: TableState, current: RefreshState | None, decision: Decision, key: Sequence[str]
     ) -> NetChanges:
-        """Compute and count the net changes, by key if there is one."""
+        """Compute the net changes of the view's rows, and count them by audience, and by key if there is one."""
         from pyspark import StorageLevel
 
         rows = self._changed(before, current, decision).persist(StorageLevel.DISK_ONLY)
@@ -111,7 +111,7 @@ class Computation:
             raise
 
     def why_unfollowed(self, current: RefreshState | None, decision: Decision) -> str:
-        """Return why the source's change feed cannot be read; empty if it can."""
+        """Return the reason why the source's change data feed cannot be read; empty if it can."""
         try:
             feed = self._feed(current, decision)
             if feed is not None:
@@ -122,7 +122,7 @@ class Computation:
         return ""
 
     def _feed(self, current: RefreshState | None, decision: Decision) -> "DataFrame | None":
-        """Return the source's changes since the last refresh; None if the decision follows none."""
+        """Return the source's changed rows since the last refresh; None if there are none to process."""
         if not decision.followed or current is None or current.source_version == self.source.version:
             return None
         first, last = str(current.source_version + 1), str(self.source.version)
@@ -147,7 +147,7 @@ class Computation:
         return net_changes(gained, lost.unionAll(self.select_columns(old, replaced)) if replaced else lost)
 
     def select_columns(self, rows: "DataFrame", audiences: Sequence[str]) -> "DataFrame":
-        """Return audiences' rows of the view's table with the SQL's current columns; new columns are null."""
+        """Return the rows of some audiences in the view's table, with the SQL's columns; new columns are null."""
         from pyspark.sql import functions
 
         names = {name.lower() for name in rows.columns}
@@ -158,7 +158,7 @@ class Computation:
         ))  # fmt: skip
 
     def refuse_columns(self, old: "DataFrame | None") -> None:
-        """Refuse missing key columns, and columns that contradict those of the view's table."""
+        """Raise `PipelineError` for missing key columns, and for columns that differ from those in the view's table."""
         rows = self.columns
         refuse_void_columns(rows)
         new = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
@@ -177,7 +177,7 @@ class Computation:
 
 
 def existing_table(spark: "SparkSession", name: str, location: str) -> TableState:
-    """Return the state of a table's latest version; raises `PipelineError` if the table does not exist."""
+    """Return the latest version of a Delta table; raises `PipelineError` if the table does not exist."""
     table = table_state(spark, location)
     if table is None:
         raise PipelineError(f"there is no Delta table of {name} at {location}. Correct its location in the catalog.")

@@ -1,4 +1,4 @@
-"""Decide whether a refresh computes all rows, only changed rows, or nothing, and why. Needs no Spark."""
+"""Decide whether a refresh computes all rows, only changed rows, or nothing, and why; needs no Spark."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from deltaic_pipeline.view_refresh.view_sql import SQL_READS_CLOCK
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision about audiences: follow the source's changes, compute in full, or remove all rows."""
+    """Decision about each audience: compute changed rows only, compute all rows, or remove all rows."""
 
     kind: Literal["full", "incremental", "nothing"]
     why_full: str = ""
@@ -20,16 +20,16 @@ class Decision:
     removed: tuple[str, ...] = ()
 
     def full(self, reason: str) -> "Decision":
-        """Return the decision to compute the same audiences in full."""
+        """Return the decision to compute all rows of the same audiences, for this reason."""
         return replace(self, kind="full", why_full=reason, followed=(), in_full=self.followed + self.in_full)
 
 
 def why_full(
     current: RefreshState | None, following: RefreshState, *, has_feed: bool, sql_reason: Callable[[], str]
 ) -> str:
-    """Return why a refresh cannot follow the source's changes; empty if it can.
+    """Return the reason why a refresh cannot be incremental; empty if it can.
 
-    `sql_reason` returns the reason in the SQL. It makes Spark analyze a plan, so it is called only if needed.
+    `sql_reason` returns the reason in the view's SQL. Spark must analyze a plan for it, so it is called only if needed.
     """
     if current is None:
         return "no refresh has written its table yet"
@@ -58,10 +58,10 @@ def decide(  # noqa: PLR0913 -- the inputs of the decision
     reason: str,
     same_sources: bool,
 ) -> Decision:
-    """Return what a refresh from `current` to `following` must compute; `reason` is the result of `why_full`.
+    """Decide what a refresh from state `current` to `following` must compute; `reason` is from `why_full`.
 
-    `existing` are the audiences whose rows the table has, by the catalog; `same_sources` states that the last refresh
-    read the same version of every table.
+    `existing` are the audiences that have rows according to the catalog; `same_sources` states that the last refresh
+    read the same version of every source table.
     """
     names = {audience.name for audience in audiences}
     removed = tuple(sorted(row_counts.keys() - names))

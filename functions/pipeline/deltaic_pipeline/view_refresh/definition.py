@@ -1,4 +1,4 @@
-"""Definition of a view and of its audiences, as read from the catalog."""
+"""Describe a view and its audiences, as read from the catalog."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Definition of a view: the location of its table, its SQL, and the tables that it reads."""
+    """Definition of a view: the location of its table, its SQL, and its source tables."""
 
     name: str
     location: str
     sql: str
     source: SourceTable
     others: Mapping[str, SourceTable] = field(default_factory=dict)
-    """Other shared tables that the SQL reads (`ViewSql.tables`), by name."""
+    """Other shared tables that the SQL reads, by name as in `ViewSql.tables`."""
 
     key: tuple[str, ...] = ()
-    """Columns that identify a row of one audience; empty: all columns are compared."""
+    """Columns that identify a row within one audience; empty: rows are compared by all columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Combination of values of the SQL's properties, for which the view has rows."""
+    """Combination of values of the recipient properties in a view's SQL, for which the view has separate rows."""
 
     name: str
     values: Mapping[str, str | tuple[str, ...]]
-    """Value of each property. A list instead of a single value selects no rows; a single value is a list of one."""
+    """Value of each property. SQL for one value selects no rows for a list; SQL for a list accepts one value too."""

@@ -1,4 +1,4 @@
-"""Run a view's SQL over the rows of its tables, for many audiences at once (decision 86)."""
+"""Run a view's SQL over its source tables, for many audiences at once (decision 86)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 AUDIENCES, OTHER = "_deltaic_audiences", "_deltaic_other"
 LONGEST_LIST = 100
-"""Longest list in columns of the audiences; an audience with a longer list gets a separate SELECT."""
+"""Maximum length of a property's list for one pass over the source; longer lists need a SELECT per audience."""
 
 ALONE = frozenset({"Project", "Filter"})
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A view's SQL in one session; the first column of each result is the audience."""
+    """View's SQL in one Spark session; the first column of each result is the audience's name."""
 
     spark: "SparkSession"
     sql: ViewSql
@@ -60,7 +60,7 @@ class Evaluation:
             return rows
 
     def columns(self, source: "DataFrame") -> "DataFrame":
-        """Return empty rows with the SQL's columns; refuse columns that a view cannot have."""
+        """Return a DataFrame without rows that has the SQL's columns; raises InvalidParameter for invalid columns."""
         with self._tables(source):
             rows = self._rows_of(None).where("false")
         if _session_functions(rows)[1]:
@@ -79,7 +79,7 @@ class Evaluation:
         return rows
 
     def has_independent_rows(self, source: "DataFrame") -> bool:
-        """Return whether Spark's plan has only columns and a WHERE; raises if the SQL is not deterministic."""
+        """Return whether the SQL is only columns and a WHERE; raises InvalidParameter if it is not deterministic."""
         with self._tables(source):
             rows: Any = self.spark.sql(self._render(_null_text))
         plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no public way to the plan
@@ -93,7 +93,7 @@ class Evaluation:
         return bool(plan.nodeName() == "SubqueryAlias")
 
     def asks_for_time(self, source: "DataFrame", audiences: Sequence[Audience]) -> bool:
-        """Return whether the SQL, or an audience's value in it, depends on the time of the query."""
+        """Return whether the result depends on the current time, by the SQL or by a property such as `today`."""
 
         def special_values(requested: RequestedProperty) -> str:
             complete = [audience for audience in audiences if self._has_all(audience)]
@@ -112,7 +112,7 @@ class Evaluation:
         return True
 
     def _rows_of(self, audience: Audience | None) -> "DataFrame":
-        """Return the rows of one audience, with its properties as literals; None: with null properties."""
+        """Run the SQL for one audience, with its properties as literals; None: with null for all properties."""
         name = literal(audience.name) if audience else "CAST(NULL AS STRING)"
         query = self._render(_null_text if audience is None else _literals(audience))
         return self.spark.sql(f"SELECT {name} AS {AUDIENCE_COLUMN}, rows.* FROM (\n{query}\n) AS rows")  # noqa: S608
@@ -167,7 +167,7 @@ class Evaluation:
 
 
 def _session_functions(rows: "DataFrame") -> tuple[bool, bool]:
-    """Return whether the SQL uses the time of the query, and the user who runs it; the optimizer replaces both."""
+    """Return whether the SQL uses the current time, and whether it uses the user or database of the session."""
     spark, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- as above
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
     subqueries = plan.subqueriesAll()
@@ -195,7 +195,7 @@ def _session_functions(rows: "DataFrame") -> tuple[bool, bool]:
 
 
 def property_at_fault(message: str, audiences: Sequence[Audience]) -> str | None:
-    """Return the property whose value Spark could not cast, by Spark's message; None if it was another value."""
+    """Return the recipient property whose value, by Spark's message, could not be cast; None for other values."""
     if "CAST" not in message:
         return None
     for audience in audiences:

@@ -29,10 +29,10 @@ class RefreshResult:
     """Result of a refresh."""
 
     version: int
-    """Version of the view with the current rows: the refresh's commit, or the latest version if no row changed."""
+    """Version of the view's table: the refresh's commit, or the latest version if no row changed."""
 
     sources: Mapping[str, int]
-    """Version of each table that the view reads."""
+    """Version of each source table that the refresh read, by name."""
 
     full_because: str
     inserted: int
@@ -45,13 +45,13 @@ class RefreshResult:
 def refresh(
     spark: "SparkSession", definition: Definition, audiences: Sequence[Audience], existing: Collection[str], run: str
 ) -> RefreshResult:
-    """Update the view's table to the latest versions of the tables that it reads, in at most one commit.
+    """Update a view's table to the latest versions of its source tables, in at most one commit.
 
-    `existing` are the audiences whose rows the table has, by the catalog. The same commit has all rows of other
-    audiences, and deletes rows of audiences that are not in `audiences`. The caller holds the lease on the view's
-    location, `spark` is the session of its attempt, and `run` is the id of this refresh in the log. Raises
-    `InvalidParameter` for unsuitable SQL, and `PipelineError` for errors of Spark, null or duplicate keys, and columns
-    that the view's table would lose.
+    `existing` are the audiences that have rows according to the catalog. The same commit adds all rows of other
+    `audiences`, and deletes the rows of all further audiences. The caller holds the writer lease of the view's table,
+    `spark` is the session of its attempt, and `run` is the id of this refresh in the log. Raises `InvalidParameter` for
+    invalid SQL, and `PipelineError` for errors of Spark, null or duplicate keys, and columns that the view's table
+    would lose.
     """
     with _name_view(definition, audiences):
         computation = Computation.of(
@@ -148,7 +148,7 @@ def _result(  # noqa: PLR0913, PLR0917 -- the fields of a result
 
 @contextmanager
 def _name_view(definition: Definition, audiences: Sequence[Audience]) -> Iterator[None]:
-    """Add the view's name to errors, and the property whose value Spark cannot cast."""
+    """Add the view's name to errors, and the recipient property whose value Spark cannot cast."""
     try:
         yield
     except spark_failures() as failure:

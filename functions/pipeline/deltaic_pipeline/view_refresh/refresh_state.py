@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 APPLICATION = "deltaic-view"
 VERSION_BITS = 32
-"""Low bits of a transaction's version that are the source's version; the other bits count the refreshes."""
+"""Number of low bits of a transaction's version with the source's version; the other bits count the refreshes."""
 
 RECENT_COMMITS = 20
 
 Mark = tuple[int, str, dict[str, Any]]
-"""A commit's version, its time and its writer's metadata."""
+"""Version of a commit, its time, and the `userMetadata` of its writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class TableState:
     snapshot: Any
 
     def transactions(self) -> dict[str, int]:
-        """Return the last version of each application (protocol, "Transaction Identifiers")."""
+        """Return the latest version of each application id (Delta protocol, "Transaction Identifiers")."""
         actions = self.snapshot.setTransactions()
         return {str(action.appId()): int(action.version()) for action in map(actions.apply, range(actions.size()))}
 
     def bytes(self) -> int:
-        """Return the size of all its data files."""
+        """Return the size of all data files in bytes."""
         return int(self.snapshot.sizeInBytes())
 
     def rows(self, spark: "SparkSession") -> "DataFrame":
@@ -51,7 +51,7 @@ class TableState:
         return spark.read.format("delta").option("versionAsOf", self.version).load(spark_path(self.location))
 
     def row_counts(self, spark: "SparkSession") -> dict[str, int]:
-        """Return the number of rows of each audience, from the statistics of the files."""
+        """Return the number of rows of each audience, from the statistics of the data files."""
         from pyspark.sql import DataFrame
 
         files = DataFrame(self.snapshot.allFiles().toDF(), spark)
@@ -63,7 +63,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class RefreshState:
-    """State of a view's rows, as recorded by their last commit (decision 88)."""
+    """State of a view's rows, which their last commit records as a transaction in the log (decision 88)."""
 
     number: int
     definition: str
@@ -73,7 +73,7 @@ class RefreshState:
 
     @classmethod
     def of(cls, table: TableState) -> "RefreshState | None":
-        """Return the state of a view's table; None if no refresh has written it."""
+        """Read the state from a view's table; None if no refresh has written the table."""
         prefix = f"{APPLICATION}/"
         commits = [(version, name) for name, version in table.transactions().items() if name.startswith(prefix)]
         if not commits:
@@ -84,17 +84,17 @@ class RefreshState:
 
     @property
     def application(self) -> str:
-        """Application name of the commit."""
+        """Application id of the commit's transaction."""
         return f"{APPLICATION}/{self.definition}/{self.source_id}/{self.source_columns}"
 
     @property
     def version(self) -> int:
-        """Application version of the commit, which increases with every commit."""
+        """Version of the commit's transaction, which increases with every commit."""
         return self.number << VERSION_BITS | self.source_version
 
 
 def table_state(spark: "SparkSession", location: str) -> TableState | None:
-    """Return the state of a table's latest version; None if the table does not exist."""
+    """Return the latest version of a Delta table; None if the table does not exist."""
     snapshot = latest_snapshot(spark, spark_path(location))
     if snapshot.version() < 0:
         return None
@@ -111,7 +111,7 @@ def table_state(spark: "SparkSession", location: str) -> TableState | None:
 
 
 def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
-    """Return the metadata of a view's latest refreshes, newest first."""
+    """Return version, time and metadata of the latest refreshes of a view, newest first."""
     from delta.tables import DeltaTable
 
     commits: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()
@@ -120,17 +120,17 @@ def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
 
 
 def utc(time: datetime) -> str:
-    """Return a time as text for a view's table."""
+    """Format a time in UTC with milliseconds, such as `2026-11-22T08:00:00.000+00:00`."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def digest(value: object) -> str:
-    """Return a short digest of a value's canonical JSON."""
+    """Return the first 16 digits of the SHA-256 digest of a value as canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _shape(schema: Any) -> Any:
-    """Return a schema without comments, defaults and nullability, which do not change rows."""
+    """Remove comments, defaults and nullability from a schema, which do not change rows."""
     if isinstance(schema, list):
         return [_shape(item) for item in schema]
     if not isinstance(schema, dict):

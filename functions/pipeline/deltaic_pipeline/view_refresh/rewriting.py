@@ -1,7 +1,7 @@
-"""Rewrite the files of a view that contain changed rows, and keep a range of keys in each (decision 203).
+"""Rewrite the files of a view that contain changed rows, with one range of keys in each file (decision 203).
 
-Delta's MERGE writes rows in the order of its join, by a hash of the key. After one change to rows across all keys,
-every file holds keys of the whole range, and each later change rewrites all files.
+Delta's MERGE is not used, because it writes rows in the order of its join, by a hash of the key. After one change to
+rows of all keys, every file would contain keys of the whole range, and each later change would rewrite all files.
 """
 
 import json
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 CHANGE_TYPE = "_change_type"
-"""Delta's name for the kind of a row in the change data feed; a row of the table itself has none."""
+"""Delta's column with the type of a change in the change data feed; null in unchanged rows."""
 
 FILE = "_deltaic_file"
 DUPLICATE = "two rows of the view have the same key: reduce them to one in the SQL"
 MOST_AUDIENCES = 200
-"""Most audiences in the condition by which Delta skips files of other partitions."""
+"""Maximum number of audiences in the condition by which Delta skips files of other partitions."""
 
 
 def rewrite(  # noqa: PLR0913, PLR0917 -- the changes, how they are matched, and the layout
@@ -53,9 +53,9 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- the changes, how they are matched, and
     counts: Mapping[str, ChangeCounts],
     transaction: Transaction,
 ) -> None:
-    """Commit staged operations, matched by key or by all columns, with exactly these changes in the change feed.
+    """Commit staged row operations, matched by key or by all columns; the change feed has exactly these changes.
 
-    Each file gets a range of the `layout` columns. The caller has called `mark_commits` for the session.
+    Each file gets one range of values of the `layout` columns. The caller has called `mark_commits` for the session.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -135,7 +135,7 @@ def _affected_files(old: "DataFrame", marks: "DataFrame", matched: Any) -> set[s
 
 
 def _file_filter(fields: "Sequence[StructField]", key: Sequence[str], counts: Mapping[str, ChangeCounts]) -> str:
-    """Return a condition for the rows that can be matched, by which Delta skips files."""
+    """Return a SQL condition for the table rows that can match changes, by which Delta skips files."""
     if len(counts) > MOST_AUDIENCES:
         return "true"
     in_audiences = f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, sorted(counts)))})"

@@ -1,4 +1,4 @@
-"""Compute the real changes between the rows that a view gains and the rows that it loses."""
+"""Compute the net changes of a view from the rows that it gains and the rows that it loses."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ ROW, COUNT, EXISTING = "_deltaic_row", "_deltaic_count", "_deltaic_existing"
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Numbers of an audience's changed rows."""
+    """Numbers of inserted, updated and deleted rows of one audience."""
 
     inserted: int
     updated: int
     deleted: int
     keys: tuple[str, str] | None = None
-    """Least and greatest value of the first key column as texts; None if it has no ordered statistics."""
+    """Least and greatest changed value of the first key column as strings; None if its type has no usable order."""
 
 
 def net_changes(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
-    """Return each row whose number changes: its audience, its compared columns, and the difference.
+    """Return each row whose number of occurrences differs, with its audience and the difference.
 
-    Both inputs have the audience and the same columns in the same order. Copies are counted, and nulls are equal.
+    Both inputs have the audience and then the same columns in the same order. Equal rows are counted; nulls are equal.
     """
     names = [quoted(name) for name in gained.columns]
     both = gained.selectExpr(*names, f"1 AS {COUNT}").unionAll(lost.selectExpr(*names, f"-1 AS {COUNT}"))
@@ -51,7 +51,7 @@ def net_changes(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
 
 
 def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    """Return one operation for each audience and key of net changes; `count_by_key` refuses invalid keys."""
+    """Return one operation (insert, update or delete) for each audience and key of net changes."""
     keys = [column(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
     grouped = changed.groupBy(AUDIENCE_COLUMN, *keys).agg(
         column(f"sum(greatest({COUNT}, 0))").alias(COUNT),
@@ -68,7 +68,7 @@ def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
 
 
 def count_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, ChangeCounts]:
-    """Count the operations of each audience; raises `PipelineError` for a null or duplicate key."""
+    """Count the operations from `by_key` for each audience; raises `PipelineError` for a null or duplicate key."""
     keys = [f"{ROW}.{quoted(name)}" for name in key]
     wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
     kind = staged.select(keys[0]).schema.fields[0].dataType
@@ -96,9 +96,9 @@ def count_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, ChangeCou
 
 
 def key_ranges(counts: Iterable[ChangeCounts], key: str, kind: str) -> str:
-    """Return a condition for rows of the view (`old`) whose keys can change; empty if a range is unknown.
+    """Return a SQL condition for rows of the view (`old`) whose keys can change; empty if a range is unknown.
 
-    Delta skips files by this condition, but not by the equality with keys of changes.
+    Delta skips files by this condition, but not by a join with the changed keys.
     """
     ends = [count.keys for count in counts]
     if None in ends:
@@ -108,7 +108,7 @@ def key_ranges(counts: Iterable[ChangeCounts], key: str, kind: str) -> str:
 
 
 def _has_ordered_statistics(kind: "DataType") -> bool:
-    """Return whether statistics order a type's values as Spark does, and texts convert back to them."""
+    """Return whether file statistics order a type as Spark does, and its values can be cast to strings and back."""
     from pyspark.sql import types
 
     return isinstance(kind, types.IntegralType | types.DecimalType | types.DateType | types.TimestampType) or (
@@ -117,7 +117,7 @@ def _has_ordered_statistics(kind: "DataType") -> bool:
 
 
 def count_by_row(changed: "DataFrame") -> dict[str, ChangeCounts]:
-    """Count the rows that each audience gains and loses."""
+    """Count the rows that each audience gains and loses, for net changes without a key."""
     counts: list[Any] = (
         changed.groupBy(AUDIENCE_COLUMN)
         .agg(column(f"sum(greatest({COUNT}, 0))"), column(f"sum(greatest(-{COUNT}, 0))"))
@@ -127,13 +127,13 @@ def count_by_row(changed: "DataFrame") -> dict[str, ChangeCounts]:
 
 
 def by_row(changed: "DataFrame") -> "DataFrame":
-    """Return the operations of net changes without keys, each with its number of equal rows."""
+    """Return one operation (insert or delete) for each row of net changes, with the number of equal rows."""
     operation = f"if({COUNT} > 0, '{INSERT}', '{DELETE}') AS {OPERATION}"
     return changed.selectExpr(AUDIENCE_COLUMN, ROW, f"abs({COUNT}) AS {COUNT}", operation)
 
 
 def new_rows(staged: "DataFrame") -> "DataFrame":
-    """Return the rows that staged operations write, one for each copy, with the operation as last column."""
+    """Return the rows to write for staged operations, n times if they occur n times; last column: the operation."""
     copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
     rows = staged.where(f"{OPERATION} <> '{DELETE}'").selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, copies)
     return rows.drop("_deltaic_copy")

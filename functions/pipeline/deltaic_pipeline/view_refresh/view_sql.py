@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 SOURCE = "source"
-"""Name of the --from table in the SQL."""
+"""Name by which a view's SQL reads the table of the option --from."""
 
 RECIPIENT = "current_recipient"
 RANDOM = frozenset({
@@ -23,7 +23,7 @@ RANDOM = frozenset({
     "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
     "reflect", "java_method", "try_reflect",
 })  # fmt: skip
-"""Functions whose value differs at each call, or depends on how Spark reads files."""
+"""Rejected SQL functions: their value differs at each call, or depends on how Spark reads files."""
 
 PROVIDER = frozenset({"current_user", "session_user", "user"})
 CLOCK = frozenset({
@@ -31,13 +31,13 @@ CLOCK = frozenset({
     "unix_timestamp",
 })  # fmt: skip
 SPECIAL_TIME = re.compile(r"\s*(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
-"""Start of a text that Spark converts to the time of the query, such as `'today UTC'`. A zone can follow. Similar texts
-match too, which costs a full refresh and no row."""
+"""Start of a string that Spark converts to a time at the query, such as `'today UTC'`. Other strings that match cause
+only a full refresh."""
 
 ESCAPE = re.compile(r"\\(?:u(?P<hex>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[01][0-7]{2})|(?P<other>.))")
 
 WORDS = PROVIDER | CLOCK | {"current_catalog", "current_database", "current_schema", "grouping__id"}
-"""Names that are functions if there is no column with this name."""
+"""Names that Spark treats as functions, without parentheses, if there is no column with this name."""
 
 SQL_READS_CLOCK = "the SQL depends on the current time"
 FULL_NAME = 3
@@ -45,7 +45,7 @@ FULL_NAME = 3
 
 @dataclass(frozen=True, slots=True)
 class RequestedProperty:
-    """Property in a `current_recipient('...')` of the SQL."""
+    """Recipient property that the SQL uses in `current_recipient('...')`."""
 
     property: str
     of_list: bool
@@ -57,7 +57,7 @@ class TableRef:
 
     table: str
     alias: str
-    """Implicit alias of the table; empty if the SQL has an explicit one."""
+    """Implicit alias of the table (its last name); empty if the SQL has an explicit alias."""
 
 
 Part = str | RequestedProperty | TableRef
@@ -70,7 +70,7 @@ class ViewSql:
     properties: frozenset[str]
     tables: tuple[str, ...]
     why_full: str
-    """Why the source's changes cannot be followed; empty if each source row results in at most one row."""
+    """Reason why a refresh cannot be incremental; empty if each source row results in at most one row."""
 
     one_pass: bool
     """Whether one pass over the source can compute the rows of all audiences: columns, a WHERE and joins only."""
@@ -78,11 +78,11 @@ class ViewSql:
     parts: tuple[Part, ...]
 
     def requested_properties(self) -> Iterator[RequestedProperty]:
-        """Yield each use of a property."""
+        """Yield each use of a recipient property in the SQL."""
         return (part for part in self.parts if isinstance(part, RequestedProperty))
 
     def render(self, property_sql: Callable[[RequestedProperty], str], table_sql: Callable[[TableRef], str]) -> str:
-        """Return the SQL with its properties and tables replaced."""
+        """Return the SQL with recipient properties and tables replaced by the results of these functions."""
 
         def render_part(part: Part) -> str:
             if isinstance(part, str):
@@ -93,7 +93,7 @@ class ViewSql:
 
 
 def read_sql(text: str, source: str = "") -> ViewSql:
-    """Parse a view's SQL; `source` is the full name of the --from table, an alternative to `source` in the SQL.
+    """Parse a view's SQL; `source` is the full name of the --from table, which the SQL can use too.
 
     Needs no Spark. Raises `InvalidParameter`, with line and column, for SQL that is not one deterministic SELECT over
     shared tables.
@@ -123,9 +123,9 @@ def read_sql(text: str, source: str = "") -> ViewSql:
 
 
 def refuse_unknown_columns(text: str, source: str, columns: Mapping[str, Collection[str]]) -> None:
-    """Raise `InvalidParameter` for an unknown column; `columns` are those of each `TableRef.table` in lower case.
+    """Raise `InvalidParameter` for an unknown column; `columns` are the columns of each table, in lower case.
 
-    Reports only errors that are certain without Spark: in a single SELECT with joins, columns outside of functions.
+    Reports only errors that can be proven without Spark: in a single SELECT with joins, columns outside of functions.
     """
     from sqlglot import expressions as tree
 
@@ -207,7 +207,7 @@ def _refuse_functions(text: str, tokens: "Sequence[Token]") -> None:
 
 
 def _refuse_unnamed(text: str, query: "tree.Query", tokens: "Sequence[Token]") -> None:
-    """Refuse a column without a name, which would get the property's value as its name."""
+    """Raise InvalidParameter for a computed column without AS: its name would contain a recipient's property."""
     from sqlglot import expressions as tree
 
     for select in query.find_all(tree.Select):

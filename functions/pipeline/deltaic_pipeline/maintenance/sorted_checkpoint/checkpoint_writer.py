@@ -1,7 +1,7 @@
 """Write a sorted copy of a v2 checkpoint, with the same actions, next to the original.
 
-Sidecars are written first, then the manifest, by which readers find them, then the hint. A run that is killed before
-the manifest leaves only objects that no reader requests. Only the hint is ever replaced.
+Sidecars are written first, then the manifest, by which readers find them, then `_last_checkpoint`. A run that is killed
+before the manifest leaves only objects that no reader requests. Only `_last_checkpoint` is ever replaced.
 """
 
 import tempfile
@@ -26,21 +26,21 @@ from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import available_key
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 LEAST_FILES = 20_000
-"""A checkpoint of fewer files has two row groups, of which readers could skip none."""
+"""Minimum number of files: a smaller checkpoint has at most two row groups, so readers could skip none."""
 
 _LAST = 0xFFFFFFFF
-"""Start of a manifest's name: readers use the last by name of several v2 checkpoints of one version."""
+"""First bits of the UUID in the manifest's name: of a version's v2 checkpoints, readers use the last by name."""
 
 
 class NotSorted(PipelineError):
-    """Error of a checkpoint that cannot be sorted here; it stays unchanged and readable."""
+    """Error for a checkpoint that cannot be sorted on this machine; it stays unchanged and readable."""
 
     code = "CHECKPOINT_NOT_SORTED"
 
 
 @dataclass(frozen=True, slots=True)
 class SortedCheckpoint:
-    """Sorted checkpoint, written next to the original."""
+    """Manifest name and counts of a sorted checkpoint that was written next to the original."""
 
     manifest: str
     sidecars: int
@@ -48,7 +48,7 @@ class SortedCheckpoint:
 
 
 def has_manifest(checkpoint: CheckpointFiles) -> bool:
-    """Return whether a checkpoint is a v2 checkpoint as Spark writes it: a manifest in JSON, and sidecars."""
+    """Return whether a checkpoint is a v2 checkpoint with a JSON manifest and sidecars, as Spark writes it."""
     return checkpoint.files[0].name.endswith(".json")
 
 
@@ -64,8 +64,8 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
 ) -> SortedCheckpoint | None:
     """Write a sorted copy of a v2 checkpoint; return None if it is not v2, or if sorting saves nothing.
 
-    `confirm` is called before each request that writes, and raises to stop. Raises `NotSorted` if the rows cannot be
-    sorted, or not on this machine.
+    `confirm` is called before each request that writes; an exception from it stops the job. Raises `NotSorted` if the
+    rows cannot be sorted, or not on this machine.
     """
     reader = CheckpointReader(store, checkpoint)
     if not has_manifest(checkpoint):
@@ -102,7 +102,7 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
 
 
 def _parts_to_sort(reader: CheckpointReader, least_files: int) -> Sequence[ParquetPart]:
-    """Return the parts of a checkpoint, or none if it is sorted already or too small to be sorted."""
+    """Return the Parquet files of a checkpoint; empty if it is already sorted or too small to be sorted."""
     parts = [part for part in reader.parts if isinstance(part, ParquetPart)]
     if all(part.summary is not None for part in parts) or len(parts) < len(reader.parts):
         return ()
@@ -157,7 +157,7 @@ def _create_object(writer: LogWriter, path: str, content: bytes) -> None:
 
 
 def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[SidecarFile]) -> bytes | None:
-    """Return the new `_last_checkpoint` without its optional lists; None if it names a later checkpoint."""
+    """Return the new `_last_checkpoint` without optional lists; None if the current one names a later checkpoint."""
     try:
         if msgspec.json.decode(store.get(LAST_CHECKPOINT))["version"] > version:
             return None

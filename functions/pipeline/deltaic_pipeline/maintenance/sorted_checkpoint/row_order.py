@@ -12,30 +12,30 @@ from deltaic.pruning.columns import Columns
 PARTITION = "partitionValues_parsed"
 STATISTICS = "stats_parsed"
 CLUSTERING = "delta.clustering"
-"""Metadata domain with the clustering columns of a table."""
+"""Name of Delta's metadata domain with the clustering columns of a table."""
 
 
 class SortKey(NamedTuple):
-    """Column of the sort order, by its physical path."""
+    """Column by which a checkpoint's rows are sorted, with its physical path."""
 
     path: tuple[str, ...]
     is_partition: bool
 
     @property
     def low(self) -> tuple[str, ...]:
-        """Path of a file's least value below `add`."""
+        """Path of the column's minimum value within the `add` struct."""
         return (PARTITION, *self.path) if self.is_partition else (STATISTICS, "minValues", *self.path)
 
     @property
     def high(self) -> tuple[str, ...]:
-        """Path of a file's greatest value below `add`."""
+        """Path of the column's maximum value within the `add` struct."""
         return self.low if self.is_partition else (STATISTICS, "maxValues", *self.path)
 
 
 def sort_keys(metadata: Metadata, clustering: Iterable[Sequence[str]], zorder_by: Iterable[str]) -> tuple[SortKey, ...]:
     """Return the sort order of a table's files, given the physical paths of `clustering` and names in `zorder_by`.
 
-    Skips columns that the schema lacks, or whose values are compared by other rules.
+    Skips partition and Z-order columns that the schema lacks, or whose type is not supported.
     """
     columns = Columns(metadata)
     partitions = [columns.find((name,)) for name in metadata.partition_columns]
@@ -62,7 +62,7 @@ def clustering_columns(domains: Iterable[object]) -> list[list[str]]:
 
 
 def has_field(kind: pa.DataType, path: Sequence[str]) -> bool:
-    """Return whether a struct has a field at a path that is not nested itself."""
+    """Return whether a struct has a field with this path whose type is not nested."""
     for name in path:
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
             return False
@@ -71,6 +71,6 @@ def has_field(kind: pa.DataType, path: Sequence[str]) -> bool:
 
 
 def field_values(adds: pa.StructArray, path: Sequence[str]) -> pa.Array:
-    """Return a field of `add` by its path; null where a parent is null."""
+    """Return the values of a field in the `add` struct by its path; null where a parent is null."""
     field: pa.Array = pc.struct_field(adds, list(path))
     return field

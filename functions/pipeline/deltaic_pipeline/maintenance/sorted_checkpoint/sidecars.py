@@ -1,6 +1,6 @@
-"""Write sorted sidecars with row groups of ten thousand rows, and a tag with the bounds of each group.
+"""Write sorted sidecars with row groups of ten thousand rows, and a tag with min/max values of each group.
 
-`deltaic.delta.scan.part_summary` reads the tag; other readers ignore it.
+`deltaic.delta.scan.part_summary` reads the tag in the manifest; other readers ignore it.
 """
 
 import time
@@ -29,24 +29,24 @@ class Layout:
     """Numbers of rows in a row group and in a sidecar."""
 
     row_group: int = 10_000
-    """Rows that a reader must decode to find one file."""
+    """Number of rows that a reader must decode to find one file."""
 
     sidecar: int = 200_000
-    """With this number, the footer, which a reader downloads for one row group, has some hundred KB."""
+    """Number for which the footer, which a reader downloads to read one row group, has some hundred KB."""
 
 
 LAYOUT = Layout()
 _DISTINCT = ("add.path", "add.stats", "add.stats_parsed", "remove.path")
-"""Columns with few repeated values, for which a dictionary is useless."""
+"""Columns with few repeated values, for which dictionary encoding is useless."""
 _MAYBE_NULL = pa.array(["", "__HIVE_DEFAULT_PARTITION__"])
-"""Partition values that are null for some readers, and strings for others."""
+"""Partition values that some readers interpret as null, and others as strings."""
 _FOOTER_END = 8
-"""Bytes after a Parquet footer: its length, and the magic."""
+"""Number of bytes after a Parquet footer: the footer's length, and the magic bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidecarFile:
-    """Sidecar on disk, with its action for the manifest."""
+    """Sidecar on the local disk, with its `sidecar` action for the manifest."""
 
     file: Path
     action: Mapping[str, Any]
@@ -56,16 +56,16 @@ class SidecarFile:
 
     @property
     def name(self) -> str:
-        """Name below `_sidecars/`."""
+        """File name in `_sidecars/`."""
         return self.file.name
 
 
 def write_sidecar(  # noqa: PLR0913, PLR0917 -- the rows, their file, and how they are written
     folder: Path, version: int, rows: pa.Table, order: Sequence[SortKey], layout: Layout, typed: TypedAdds
 ) -> SidecarFile:
-    """Write rows, either adds or removes, as one sidecar of a version's checkpoint.
+    """Write rows, either `add` or `remove` actions, as one sidecar for a version's checkpoint.
 
-    `typed` adds typed statistics to adds that have them as text only.
+    `typed` adds typed statistics to `add` actions that have only JSON statistics.
     """
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
@@ -124,7 +124,7 @@ def _summary(file: Path, adds: pa.StructArray, order: Sequence[SortKey], rows: i
 
 
 def statistics(adds: pa.StructArray, order: Sequence[SortKey]) -> bytes:
-    """Return the common statistics of all these files as JSON; see PartSummary."""
+    """Return min/max values and null counts over all these files as JSON, for `PartSummary`."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for key in order:
         if has_field(adds.type, key.low) and has_field(adds.type, key.high):
@@ -166,7 +166,7 @@ def _no_nulls(adds: pa.StructArray, key: SortKey) -> msgspec.Raw | None:
 
 
 def _is_exact(bounds: pa.Array, key: SortKey) -> bool:
-    """Return whether every file has a bound, and all readers interpret it in the same way."""
+    """Return whether every file has a min/max value for the column that all readers interpret in the same way."""
     if bounds.null_count or (key.is_partition and pa.types.is_timestamp(bounds.type)):
         return False  # a partition value has a timestamp without its zone
     if key.is_partition and (is_text(bounds.type) or pa.types.is_binary(bounds.type)):

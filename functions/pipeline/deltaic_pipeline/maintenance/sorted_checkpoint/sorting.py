@@ -1,7 +1,7 @@
-"""Sort any number of rows of a checkpoint's sidecars: the keys in memory, the rows on disk.
+"""Sort any number of rows of a checkpoint's sidecars, with the sort keys in memory and the rows on disk.
 
-The rows (about 10 GB for ten million files) are read twice: first only the sort columns, then all columns, each row
-into the file of its sidecar. Memory holds some 40 bytes for each row, and one sidecar.
+The rows (about 10 GB for ten million files) are read twice: first only the sort columns, then all columns, to write
+each row to the file for its sidecar. This needs some 40 bytes of memory for each row, and memory for one sidecar.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,15 +26,15 @@ _TIME = ("modificationTime",)
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Position of each row in the sorted order: first adds, then removes."""
+    """Position of each row in the sorted order: first `add` actions, then `remove` actions."""
 
     ranks: pa.Array
-    """int64, in the original order of the rows."""
+    """Positions as int64, in the original order of the rows."""
     num_adds: int
 
 
 def ranks(parts: Sequence[ParquetPart], order: Sequence[SortKey], typed: TypedAdds) -> Ranks:
-    """Return the positions of all rows; raises ValueError for rows that are neither add nor remove."""
+    """Return the sorted positions of all rows; raises ValueError for rows that are neither `add` nor `remove`."""
     batches = [keys for part in parts for keys in _keys(part, order, typed)]
     (table,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     sort_keys = [(name, "ascending") for name in table.schema.names]
@@ -60,7 +60,7 @@ def _keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> Iter
 
 
 def available_keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> tuple[SortKey, ...]:
-    """Return the sort keys that a part has as typed values, or gets from `typed`."""
+    """Return the sort keys for which a checkpoint file has typed values, or gets them from `typed`."""
     empty = pa.array([], part.file.schema.field("add").type)
     add = typed.for_order(cast("pa.StructArray", empty)).type
     return tuple(key for key in order if has_field(add, key.low) and has_field(add, key.high))
@@ -69,9 +69,9 @@ def available_keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds
 def sorted_tables(
     parts: Sequence[ParquetPart], positions: Ranks, sidecar_rows: int, folder: Path
 ) -> Iterator[pa.Table]:
-    """Yield tables of `sidecar_rows` sorted rows, either adds or removes; `folder` stores them temporarily.
+    """Yield tables of up to `sidecar_rows` sorted rows, either `add` or `remove`, via temporary files in `folder`.
 
-    Only the columns `add` and `remove` are kept: the others are empty in a sidecar.
+    Only the columns `add` and `remove` are kept: the other columns are empty in a sidecar.
     """
     add_files = -(-positions.num_adds // sidecar_rows)
     count = add_files - (-(len(positions.ranks) - positions.num_adds) // sidecar_rows)
@@ -120,5 +120,5 @@ def _batches(part: ParquetPart, *columns: str) -> Iterator[pa.RecordBatch]:
 
 
 def _restore_zones(array: pa.Array, name: str, zoned: frozenset[str]) -> pa.Array:
-    """Restore the zone of INT96 timestamps, which would become times without a zone when written again."""
+    """Restore the time zone of INT96 timestamps, which would otherwise be written again without a time zone."""
     return with_zones(array, name, zoned) if zoned and isinstance(array, pa.StructArray) else array

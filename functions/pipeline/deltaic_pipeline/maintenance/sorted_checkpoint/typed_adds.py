@@ -1,8 +1,8 @@
-"""Add typed statistics and partition values to the adds of a checkpoint that has them as text only.
+"""Add typed statistics and partition values to `add` actions of checkpoints that have them only as strings.
 
-Spark writes typed ones if `delta.checkpoint.writeStatsAsStruct` is set; other writers rarely do. Statistics are written
-with the sorted rows, for all readers. Partition values serve only for the order and its bounds: a written null would
-mean that the value is null, although it can be unreadable.
+Spark writes typed statistics if `delta.checkpoint.writeStatsAsStruct` is set; other writers rarely do. Statistics are
+written with the sorted rows, for all readers. Partition values are used only to sort rows, and for min/max values: a
+null in the file would mean that the value is null, although it can be an unreadable string.
 
 Typed statistics equal those of Spark (Delta protocol, "Per-file Statistics"). Values that the column's type cannot
 represent become null, which means unknown: numbers that are too large, other time formats, NaN, invalid JSON. Times
@@ -26,14 +26,14 @@ from deltaic.pruning.stats_bounds import exact_bounds, in_type, integers
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, SortKey, has_field
 
 _BY_DEFAULT: Final = 32
-"""Number of leaf columns with statistics, by Delta's default."""
+"""Number of leaf columns with statistics if the table's properties do not set it, as in Delta."""
 _MOST: Final = 100
-"""Most leaf columns that get typed statistics, which are in memory with the rows of a sidecar."""
+"""Maximum number of leaf columns with typed statistics, which are in memory with the rows of a sidecar."""
 _ROWS: Final = 10_000
 
 
 def indexed_columns(metadata: Metadata) -> tuple[TableColumn, ...]:
-    """Return the columns for which the table's properties request statistics."""
+    """Return the leaf columns for which the table's properties request statistics, at most 100."""
     leaves = [(name, column) for name, column in Columns(metadata).leaves() if not column.is_partition]
     setting = metadata.configuration.get("delta.dataSkippingStatsColumns")
     if setting is not None:
@@ -57,13 +57,13 @@ _table_statistics: Final = msgspec.json.Decoder(_TableStatistics)
 
 
 class TypedStatistics:
-    """Converter of JSON statistics into typed statistics of some columns."""
+    """Converter from JSON statistics to typed statistics of some columns."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._json = JsonStatistics(columns)
 
     def parse(self, texts: pa.StringArray) -> pa.StructArray:
-        """Return `stats_parsed` with one value for each text; null for null and unreadable texts."""
+        """Return `stats_parsed` with one struct for each JSON string; null for null and unreadable strings."""
         starts = range(0, max(len(texts), 1), _ROWS)
         return pa.concat_arrays([self._parse_slice(texts.slice(start, _ROWS)) for start in starts])
 
@@ -96,7 +96,7 @@ def _parse(text: str | None) -> _TableStatistics | None:
 def _drop_doubtful(
     nulls: pa.Array, rows: pa.Array, bounds: Sequence[object], typed_bounds: pa.Array | None
 ) -> pa.Array:
-    """Remove null counts that equal the row count for files with a bound that the type cannot represent."""
+    """Remove inconsistent null counts: all rows null, but with a min/max value that the type cannot represent."""
     untyped = pa.array([bound is not None for bound in bounds], pa.bool_())
     if typed_bounds is not None:
         untyped = pc.and_(untyped, typed_bounds.is_null())
@@ -119,7 +119,7 @@ def _structs(fields: Mapping[str, pa.Array], absent: pa.BooleanArray | None) -> 
 
 
 class TypedAdds:
-    """Converter of the adds of a checkpoint, given their type, the table and the sort order."""
+    """Converter of a checkpoint's `add` actions, given their Arrow type, the table's metadata and the sort order."""
 
     def __init__(self, add: pa.DataType, metadata: Metadata, order: Sequence[SortKey]) -> None:
         lacks_statistics = not _has_field(add, STATISTICS) and has_field(add, ("stats",))
@@ -136,7 +136,7 @@ class TypedAdds:
         self._row_statistics = TypedStatistics(row_columns) if lacks_statistics else None
 
     def source(self, key: SortKey) -> str:
-        """Return the checkpoint's column from which `for_order` reads the least value of a key."""
+        """Return the checkpoint's column from which `for_order` reads the minimum value of a sort key."""
         if key.is_partition and self._lacks_partitions:
             return "add.partitionValues"
         if not key.is_partition and self._order_statistics is not None:
@@ -144,15 +144,15 @@ class TypedAdds:
         return ".".join(("add", *key.low))
 
     def for_order(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds with the typed values of the sort order, as far as the checkpoint has them."""
+        """Add typed values of the sort columns to `add` actions, as far as the checkpoint has such values."""
         return self.with_partitions(_with_statistics(adds, self._order_statistics))
 
     def for_rows(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds to write, with typed statistics of all indexed columns."""
+        """Add typed statistics of all indexed columns to `add` actions that will be written."""
         return _with_statistics(adds, self._row_statistics)
 
     def with_partitions(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds with `partitionValues_parsed` of the columns in the sort order."""
+        """Add `partitionValues_parsed` of the sort columns to `add` actions."""
         if not self._partitions:
             return adds
         present = adds.is_valid()
@@ -179,7 +179,7 @@ def _with(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
 
 
 def _partition(maps: pa.MapArray, column: TableColumn) -> pa.Array:
-    """Return a partition column's typed values, the least possible ones if ambiguous, null if unreadable."""
+    """Return a partition column's typed values: the lowest possible values if ambiguous, null if unreadable."""
     raws = values_of(maps, column.path[0])
     if raws is None:
         low = facts(values_of_any_shape(maps, column.path[0]), column.type).low
