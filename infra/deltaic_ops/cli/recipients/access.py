@@ -71,7 +71,7 @@ def show_recipient(
 ) -> None:
     r"""Show a recipient, its credentials, and what it can read.
 
-    Only valid credentials are listed. Their last use needs the usage table (--usage).
+    Only valid credentials are listed. Their last use is shown only with a usage table (--usage).
 
     \b
     deltaic recipient show alice

@@ -15,8 +15,8 @@ from deltaic_ops.rights.credential_denial import RoleResult, deny_in_roles, role
 def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Block a recipient and its signed URLs at once.
 
-    Storage credentials that it already has stop working too. The command revokes its tokens. Its links, OAuth clients
-    and federation policies stop working until it is restored.
+    Its storage credentials stop working too, and its tokens are revoked. Warnings name URLs that cannot be revoked.
+    Its links, OAuth clients and federation policies stop working until it is restored.
 
     \b
     deltaic recipient cut-off alice

@@ -60,7 +60,7 @@ def show_table(
 ) -> None:
     r"""Show a table, its recipients, and the clients that can read it.
 
-    The last read needs the usage table (--usage).
+    The last read is shown only with a usage table (--usage).
 
     \b
     deltaic table show vaccine_share.acme.patients
