@@ -120,7 +120,7 @@ def test_a_missing_server_prints_one_line_without_a_traceback(deltaic: Deltaic) 
     endpoint = f"http://127.0.0.1:{free_port()}"
     result = deltaic("share list", AWS_ENDPOINT_URL=endpoint)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"refused: nothing answers at {endpoint}, which AWS_ENDPOINT_URL names")
+    assert result.stderr.startswith(f"refused: no response from {endpoint} (from AWS_ENDPOINT_URL)")
     assert 'eval "$(deltaic env)"' in result.stderr
     assert len(result.stderr.splitlines()) == 1
 

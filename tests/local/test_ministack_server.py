@@ -279,8 +279,8 @@ def test_concurrent_writes_are_all_saved(tmp_path: Path) -> None:
     [
         (b"{}", "cannot be read"),
         (b'{"format":2,"services":', "cannot be read"),
-        (b'{"format":3,"services":{}}', "newer Deltaic"),
-        (b'{"format":2,"services":{"iam":{"version":99,"payload":{}}}}', "newer Deltaic"),
+        (b'{"format":3,"services":{}}', "newer version of Deltaic"),
+        (b'{"format":2,"services":{"iam":{"version":99,"payload":{}}}}', "newer version of Deltaic"),
     ],
 )
 def test_an_unreadable_state_is_refused_by_name_and_not_changed(tmp_path: Path, content: bytes, refusal: str) -> None:
@@ -300,7 +300,7 @@ def test_an_unreadable_state_is_refused_by_name_and_not_changed(tmp_path: Path, 
 def test_a_state_of_an_earlier_version_is_refused(tmp_path: Path, older: str) -> None:
     (tmp_path / "aws").mkdir()
     (tmp_path / "aws" / older).write_bytes(b"")
-    with pytest.raises(StateUnusable, match="earlier Deltaic"), EmbeddedAws(tmp_path):
+    with pytest.raises(StateUnusable, match="earlier version of Deltaic"), EmbeddedAws(tmp_path):
         pass
     assert [path.name for path in (tmp_path / "aws").iterdir()] == [older]
 

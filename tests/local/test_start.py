@@ -213,8 +213,8 @@ def test_a_port_in_use_is_reported_before_anything_starts(tmp_path: Path) -> Non
             code, _, errors = done(server)
     assert code == 1
     assert (
-        errors
-        == f"cannot use port {port} on 127.0.0.1 (Address already in use): choose another port with --port (0: any)\n"
+        errors == f"cannot use port {port} on 127.0.0.1 (Address already in use): choose another with --port "
+        "(0: any free port)\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 

@@ -254,7 +254,7 @@ def test_an_announcement_sets_no_variables_that_could_run_other_code(tmp_path: P
 )
 def test_an_announcement_of_another_machine_is_refused(tmp_path: Path, endpoint: str) -> None:
     announcement(tmp_path / "state", AWS_ENDPOINT_URL=endpoint)
-    with pytest.raises(StateUnusable, match="points to another machine: remove the file"):
+    with pytest.raises(StateUnusable, match="was written by a server on another machine: remove it"):
         running_environment(tmp_path / "state")
 
 

@@ -1,15 +1,15 @@
-"""Run the whole product on one machine: an embedded AWS and a gateway that calls the functions.
+"""Run the whole product on one machine: an embedded AWS, and a gateway that calls the functions.
 
-`GET /shares` to `deltaic serve`:
+Example: modules that start `deltaic serve` and handle `GET /shares`.
 
-    stack, state_folder start both servers; lock the state folder
-    embedded            MiniStack in a separate process, which enforces signatures and policies (saved_state: its data)
-    resources           the template's tables, roles, secrets and a bucket
-    http_server         uvicorn receives the request
-    gateway, routes     find the route of template.yaml
-    authorizer          call the authorizer function and cache its policy
-    proxy_event, functions  call the handler with API Gateway's event, stream its response
-    aws_limits          the size and rate limits of Lambda
+    stack, state_folder start the embedded AWS and the gateway; lock the state folder
+    embedded            runs MiniStack, which enforces signatures and policies; saved_state stores its data
+    resources           creates the template's tables, roles and secrets, and a bucket
+    http_server         receives the request with uvicorn
+    gateway, routes     find the request's route in template.yaml
+    authorizer          calls the authorizer function and caches its policy
+    proxy_event, functions  call the function's handler with API Gateway's event, and stream its response
+    aws_limits          apply the size and rate limits of Lambda
 
-`sample` is the demo's data. Tests use the same server; nothing here runs on AWS.
+`sample` contains the demo's data. Tests use the same server; nothing in this package runs on AWS.
 """

@@ -1,8 +1,8 @@
 """Write the logs of a local server that `deltaic usage` reads: requests to functions, and downloads.
 
-Both have the formats of AWS. The request log has one JSON object per line. The download log has the lines of S3's
-server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). Only the owner can read them. Each log
-has at most `FILES` files of `FILE_BYTES`; after that, the oldest lines are deleted.
+Both have the same formats as on AWS. The request log has one JSON object per line. The download log has the format of
+S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). Only the owner can read the files.
+Each log has at most 8 files of 16 MiB; then the oldest file is deleted.
 """
 
 import logging
@@ -23,18 +23,18 @@ from deltaic.http.asgi import App, Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 FOLDER: Final = "logs"
-"""Folder of the logs in the state folder."""
+"""Subfolder of the state folder for the logs."""
 REQUESTS: Final = "requests.jsonl"
 FETCHES: Final = "s3-access.log"
 FILES: Final = 8
 FILE_BYTES: Final = 16 << 20
 
 Caller = Callable[[str, str, dict[str, str], dict[str, list[str]]], str | None]
-"""Returns the ARN of the signer for method, path, headers and query; None if the request is not for S3."""
+"""Function that returns the signer's ARN for a request to S3, and None for a request to another service."""
 
 _ERROR: Final = 400
 _SIGNED: Final = re.compile(r"(X-Amz-(?:Signature|Security-Token)=)[^&\s]*", re.IGNORECASE)
-"""Parts of a signed URL that readers of a log could otherwise use to download the file."""
+"""Secret parts of a signed URL, with which readers of a log could download the file."""
 _ERROR_CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
 _NOT_PROVEN: Final = frozenset({
     "ExpiredToken",
@@ -43,11 +43,11 @@ _NOT_PROVEN: Final = frozenset({
     "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
 })  # fmt: skip
-"""Error codes of requests without a valid signature."""
+"""S3 error codes for requests whose signature is not valid."""
 
 
 def request_log(folder: Path) -> logging.Handler:
-    """Return a handler that writes the functions' request events, and no other log lines."""
+    """Return a logging handler that writes only the functions' log lines about requests."""
     handler = _Log(folder / REQUESTS)
     handler.addFilter(lambda record: hasattr(record, "endpoint") and hasattr(record, "requestId"))
     return handler
@@ -55,7 +55,7 @@ def request_log(folder: Path) -> logging.Handler:
 
 @contextmanager
 def fetch_log(folder: Path) -> Iterator[Callable[[str], None]]:
-    """Open the download log and yield a function that writes one line."""
+    """Open the download log, and yield a function that writes one line to it."""
     with closing(_Log(folder / FETCHES)) as handler:
 
         def write(line: str) -> None:
@@ -65,7 +65,7 @@ def fetch_log(folder: Path) -> Iterator[Callable[[str], None]]:
 
 
 class _Log(RotatingFileHandler):
-    """A log file of limited size; a failure to write it does not fail requests."""
+    """A log of limited size; if writing to it fails, requests still succeed."""
 
     def __init__(self, path: Path) -> None:
         with suppress(OSError):
@@ -81,7 +81,7 @@ class _Log(RotatingFileHandler):
 
 
 class LoggedStore:
-    """ASGI middleware that writes one log line for each completed request to S3."""
+    """ASGI middleware that writes one line to the download log for each completed S3 request."""
 
     def __init__(self, app: App, caller: Caller, write: Callable[[str], None]) -> None:
         self._app = app
@@ -89,7 +89,7 @@ class LoggedStore:
         self._write = write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward the request, and log the response if the request is for S3."""
+        """Forward the request to the wrapped app, and log the response if the request is for S3."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

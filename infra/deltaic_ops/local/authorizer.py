@@ -1,4 +1,4 @@
-"""Call the template's authorizer as API Gateway does: cache its policies and enforce them."""
+"""Call the template's authorizer, cache its policies and enforce them, as API Gateway does."""
 
 import fnmatch
 import logging
@@ -18,7 +18,7 @@ Invoke = Callable[[dict[str, Any]], Any]
 
 
 class GatewayRefusal(Exception):
-    """A request that the gateway refuses with one of its own responses."""
+    """A request that the gateway rejects itself; `kind` is the type of API Gateway's response."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -27,21 +27,21 @@ class GatewayRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerPolicy:
-    """The authorizer's policy for a token, and the context for functions."""
+    """The authorizer's policy for a token, and the context that it passes to functions."""
 
     statements: tuple[tuple[bool, re.Pattern[str]], ...]
-    """For each resource: whether it is allowed or denied, and the pattern of its method ARN."""
+    """For each resource of the policy: whether it is allowed, and the pattern of method ARNs."""
     context: Mapping[str, str]
 
     def check(self, method_arn: str) -> None:
-        """Raise GatewayRefusal unless a statement allows the method and none denies it."""
+        """Raise GatewayRefusal unless the policy allows the method and does not deny it."""
         decisions = [allows for allows, pattern in self.statements if pattern.fullmatch(method_arn)]
         if not decisions or not all(decisions):
             raise GatewayRefusal("ACCESS_DENIED")
 
 
 class TokenAuthorizer:
-    """A TOKEN authorizer with a cache of policies by token; refusals are not cached."""
+    """A TOKEN authorizer that caches policies by token; errors are not cached."""
 
     def __init__(self, template: Authorizer, invoke: Invoke) -> None:
         self._template = template
@@ -51,7 +51,7 @@ class TokenAuthorizer:
         """Name of the header with the token."""
 
     def authorize(self, token: str | None, method_arn: str) -> Mapping[str, str]:
-        """Return the context for functions; raises GatewayRefusal."""
+        """Return the context for functions; raises GatewayRefusal if the token may not call the method."""
         if not token or not self._template.validation.match(token):
             raise GatewayRefusal("UNAUTHORIZED")
         expires_at, policy = self._cache.get(token, (0.0, None))
@@ -103,7 +103,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _pattern(resource: str) -> re.Pattern[str]:
-    """Compile IAM's wildcards: `*` matches any characters including slashes, `?` matches one."""
+    """Compile an IAM resource pattern: `*` matches any characters including slashes, `?` matches one character."""
     return re.compile(
         "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in resource), re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""Apply AWS's limits to a streamed response: a free burst, then a fixed rate, and a maximum size."""
+"""Apply Lambda's limits to a streamed response: an unlimited burst, then a fixed rate, and a maximum size."""
 
 import time
 from collections.abc import Callable
@@ -12,11 +12,11 @@ Limits: TypeAlias = Literal["none", "aws"]
 
 _PIECE_BYTES = BYTES_PER_SECOND // 16
 _SLACK_SECONDS = 0.25
-"""Longest delay of the sender that later pieces make up for, so that a pause allows no new burst."""
+"""Maximum delay of the sender that later pieces can compensate, so that no new burst follows a pause."""
 
 
 class PacedResponse:
-    """A streamed response, sent at Lambda's rate: `send` blocks the function, as on Lambda."""
+    """A streamed response that is sent at Lambda's rate: `send` blocks the function, as on Lambda."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class PacedResponse:
         now: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Create the response; `send` sends bytes to the client."""
+        """Create the response; the argument `send` sends bytes to the client without a rate limit."""
         self._send = send
         self._now = now
         self._wait = wait
@@ -43,7 +43,7 @@ class PacedResponse:
             self._wait(max(self._due - self._now(), 0.0))
             self._pass_on(piece)
         if len(fits) < len(data):
-            raise ClientDisconnected("the response exceeds the maximum size of Lambda")
+            raise ClientDisconnected("the response exceeds Lambda's maximum response size")
 
     def _pass_on(self, data: bytes) -> None:
         if data:

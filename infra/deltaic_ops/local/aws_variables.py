@@ -1,4 +1,4 @@
-"""Check whether environment variables select an AWS, without importing the embedded AWS."""
+"""Check which AWS the environment variables select, without importing the embedded AWS."""
 
 import socket
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _SELECTING = (
 
 
 def administrator(endpoint: str, key_id: str, secret: str) -> dict[str, str]:
-    """Return the AWS variables that connect tools to an AWS on this machine, as its administrator."""
+    """Return the AWS variables that connect tools to an emulator on this machine, as its administrator."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": key_id,
@@ -38,11 +38,11 @@ def selects_aws(variables: Mapping[str, str]) -> bool:
 
 
 def check_reachable(endpoint: str, remedy: str) -> None:
-    """Raise Unavailable if the endpoint is a port of this machine on which no program listens."""
+    """Raise Unavailable if the endpoint is on this machine and no program listens on its port."""
     address = parse_endpoint(endpoint)
     if address.hostname not in THIS_MACHINE:
         return
     try:
         socket.create_connection((address.hostname, address.port or DEFAULT_PORTS[address.scheme])).close()
     except ConnectionRefusedError:
-        raise Unavailable(f"nothing answers at {endpoint}, which AWS_ENDPOINT_URL names: {remedy}") from None
+        raise Unavailable(f"no response from {endpoint} (from AWS_ENDPOINT_URL): {remedy}") from None

@@ -16,7 +16,7 @@ MAX_AGE_SECONDS = 3600
 
 
 def origin_of(endpoint: str) -> str:
-    """Return the origin of an endpoint's pages, as browsers send it; raises InvalidParameter if it is not a URL."""
+    """Return the origin of an endpoint's web pages, as browsers send it; raises InvalidParameter if it is not a URL."""
     parse_endpoint(endpoint)
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}".lower()
@@ -35,7 +35,7 @@ def rules_of(s3: "S3Client", bucket: str) -> list[dict[str, Any]]:
 
 
 def allows_origin(rules: Sequence[dict[str, Any]], origin: str) -> bool:
-    """Return whether a page of the origin may GET parts of objects."""
+    """Return whether the CORS rules allow pages of an origin to GET parts of objects."""
     return any(
         "GET" in rule["AllowedMethods"]
         and any(fnmatchcase(origin, allowed) for allowed in rule["AllowedOrigins"])
@@ -45,9 +45,9 @@ def allows_origin(rules: Sequence[dict[str, Any]], origin: str) -> bool:
 
 
 def allow_origins(s3: "S3Client", bucket: str, origins: Sequence[str]) -> list[dict[str, Any]]:
-    """Allow pages of more origins to GET parts of objects, and return all rules.
+    """Allow pages of these origins to GET parts of a bucket's objects, and return all CORS rules.
 
-    Existing rules and origins stay. Raises botocore's ClientError.
+    Existing rules and origins are kept. Raises botocore's ClientError.
     """
     rules = rules_of(s3, bucket)
     missing = [origin for origin in origins if not allows_origin(rules, origin)]

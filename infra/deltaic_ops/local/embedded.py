@@ -1,4 +1,4 @@
-"""The embedded AWS: one MiniStack process that enforces signatures, roles and policies."""
+"""Run the embedded AWS: a MiniStack process that enforces signatures, roles and policies."""
 
 import http.client
 import json
@@ -32,11 +32,11 @@ START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 20.0
 FORGET = "--forget"
 UNUSABLE: Final = 3
-"""Exit code of a process that cannot read its state; the last line of its log has the reason."""
+"""Exit code of the MiniStack process if it cannot read its state; the last line of its log is the reason."""
 
 
 def free_port() -> int:
-    """Return a loopback port that is free, although another program can still take it."""
+    """Return a free loopback port, which another program can take before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -72,7 +72,7 @@ def is_healthy(port: int, path: str) -> bool:
 
 
 def _stable_port(path: Path) -> int:
-    """Return the port of the last run if it is free, so that variables in other shells stay valid."""
+    """Return the port of the previous run if it is free, so that AWS variables in other shells stay valid."""
     with suppress(OSError, OverflowError, ValueError), bind_port(int(read_private(path))) as listener:
         return int(listener.getsockname()[1])
     port = free_port()
@@ -84,18 +84,18 @@ def _stable_port(path: Path) -> int:
 
 
 class EmbeddedAws:
-    """A MiniStack process on loopback, with `AUTH=true` and its state in a folder.
+    """A MiniStack process on a loopback port, with `AUTH=true` and its state in a folder.
 
     It enforces signatures and expiry of signed URLs, roles, session policies and the permissions of each function's
-    role as AWS does. Objects are on disk when a write returns; tables, secrets and roles within a second
-    (saved_state.py). Each folder has its own secret for the administrator.
+    role as AWS does. A write of an object returns when it is on disk; tables, secrets and roles are saved within a
+    second (saved_state.py). Each folder has its own secret access key for the administrator.
     """
 
     def __init__(self, state: Path, *, lock: int | None = None, persistent: bool = True) -> None:
-        """Prepare the folder; raises StateUnusable if that fails.
+        """Prepare the state folder; raises StateUnusable if that fails.
 
-        `lock` is the descriptor of the folder's lock (state_folder.py), which the process holds until it ends. Without
-        `persistent`, only objects are written to disk, which is faster for tests.
+        `lock` is the descriptor of the folder's lock (state_folder.py), which the process holds until it ends.
+        Without `persistent`, only objects are written to disk, which is faster for tests.
         """
         self.state = state
         private_folder(state)
@@ -109,21 +109,21 @@ class EmbeddedAws:
 
     @property
     def endpoint(self) -> str:
-        """The value of AWS_ENDPOINT_URL."""
+        """URL of the embedded AWS, for AWS_ENDPOINT_URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Process id; 0 while the process is not running."""
+        """Id of the MiniStack process; 0 while it is not running."""
         return self._process.pid if self._process is not None else 0
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """AWS variables that connect tools to this AWS as its administrator."""
+        """AWS environment variables that connect tools to the embedded AWS as its administrator."""
         return administrator(self.endpoint, ROOT_KEY_ID, self._secret)
 
     def start(self) -> None:
-        """Start the process; `wait` returns when it is ready."""
+        """Start the MiniStack process without waiting until it is ready; see `wait`."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.environment,
@@ -160,7 +160,7 @@ class EmbeddedAws:
             )
 
     def wait(self) -> None:
-        """Wait until it is ready; raises StateUnusable if its state cannot be read, otherwise RuntimeError."""
+        """Wait until the embedded AWS is ready; raises StateUnusable for unreadable state, otherwise RuntimeError."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not is_healthy(self.port, HEALTH):
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
@@ -171,7 +171,7 @@ class EmbeddedAws:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop the process after it has saved its state; a second call does nothing."""
+        """Let the MiniStack process save its state, and stop it; a second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,4 +1,4 @@
-"""An HTTP request to the gateway and its response, for the thread that runs the function."""
+"""HTTP request to the gateway and its response, for use in the thread that runs the function."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # tests/emulators/parts run in LocalStack's environment, whic
     from deltaic.http.asgi import Message, Scope
 
 BODY_LIMIT = 10 * 1024 * 1024
-"""Maximum size of a request to API Gateway."""
+"""Maximum size of a request body at API Gateway, in bytes."""
 
 Header = tuple[str, str]
 
@@ -25,9 +25,9 @@ class HttpExchange:
         query = scope["query_string"].decode("ascii")
         self.method: str = scope["method"]
         self.target: str = scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
-        """Path and query, not decoded."""
+        """Path and query, still percent-encoded."""
         self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        """Names are in lower case, as in HTTP/2, which clients use with AWS."""
+        """Request headers; names are in lower case, as in HTTP/2, which clients use with AWS."""
         self.client: tuple[str, int] = scope["client"]
         self.server: tuple[str, int] = scope["server"]
         self.has_started = False
@@ -35,11 +35,11 @@ class HttpExchange:
         self._send = send
 
     def header(self, name: str) -> str | None:
-        """Return a request header's value, the last one if it is repeated."""
+        """Return the value of a request header, or the last value if the header is repeated."""
         return dict(self.headers).get(name.lower())
 
     def body(self) -> bytes:
-        """Return the request's body; raises GatewayRefusal."""
+        """Return the request's body; raises GatewayRefusal if it is too large."""
         if isinstance(self._body, GatewayRefusal):
             raise self._body
         return self._body

@@ -1,4 +1,4 @@
-"""Run the template's functions in this process: load each handler once, call it in the caller's thread.
+"""Run the template's functions in this process: load each handler once, and call it in the caller's thread.
 
 A process has one `os.environ`, so it runs the functions of one template with one set of parameters. The environment
 must be complete before the first function is loaded, because `deltaic.settings.settings()` reads it only once.
@@ -50,7 +50,7 @@ class LocalContext:
 
 
 class StreamingContext(LocalContext):
-    """The context for a route that streams; it receives the response that Lambda sends to its Runtime API."""
+    """The context for a streaming route; it receives the response that is sent to the Runtime API on Lambda."""
 
     def __init__(
         self, function: Function, request_id: str, exchange: HttpExchange, head: Head, *, limits: Limits = "none"
@@ -59,12 +59,12 @@ class StreamingContext(LocalContext):
         self.stream = ClientStream(exchange, head, limits)
 
     async def open_response_stream(self) -> "ClientStream":
-        """Return the stream for the response, which starts with Lambda's prelude."""
+        """Return the stream for the response, to which Lambda's prelude must be written first."""
         return self.stream
 
 
 class ClientStream:
-    """A ResponseStream (deltaic.http.runtime_stream) that writes to the client's socket."""
+    """A ResponseStream (deltaic.http.runtime_stream) that sends the response to the gateway's client."""
 
     def __init__(self, exchange: HttpExchange, head: Head, limits: Limits = "none") -> None:
         self._exchange = exchange
@@ -80,7 +80,7 @@ class ClientStream:
             self.end()
 
     def take(self, data: bytes) -> None:
-        """Parse the prelude, then send all further bytes."""
+        """Parse the prelude with status and headers, then send all further bytes to the client."""
         if not self._started:
             self._received += data
             prelude = read_prelude(self._received)
@@ -92,7 +92,7 @@ class ClientStream:
         self._send(data)
 
     async def fail(self, error_type: str) -> None:
-        """Leave the response without an end, so that the client detects that it is incomplete."""
+        """Do not end the response, so that the client detects that it is incomplete."""
 
     def end(self) -> None:
         """End the response, if its prelude has been received."""
@@ -104,11 +104,11 @@ class ClientStream:
 
 
 class Functions:
-    """The template's functions, each loaded at its first call or by `load_all`."""
+    """The template's functions, each loaded when it is first called, or all by `load_all`."""
 
     def __init__(self, functions: Mapping[str, Function], variables: Iterable[str]) -> None:
         if missing := [name for name in variables if name not in os.environ]:
-            raise RuntimeError(f"environment variables of the functions are missing: {', '.join(missing)}")
+            raise RuntimeError(f"the functions need environment variables that are not set: {', '.join(missing)}")
         self._functions = functions
         self._handlers: dict[str, Handler] = {}
         self._locks = {logical_id: threading.Lock() for logical_id in functions}
@@ -117,12 +117,12 @@ class Functions:
         return self._functions[logical_id]
 
     def call(self, logical_id: str, event: dict[str, Any], context: LocalContext) -> Any:
-        """Run the handler in this thread with a new event loop; raises what the handler raises."""
+        """Run a function's handler in this thread with a new event loop; raises the handler's exceptions."""
         with _event_loop():
             return self._handler(logical_id)(event, context)
 
     def start(self, arn: str, event: dict[str, Any]) -> bool:
-        """Run the function with this ARN in a background thread; return False if no function has it."""
+        """Run the function with this ARN in a background thread; return False if no function has this ARN."""
         for logical_id, function in self._functions.items():
             if function.arn == arn:
                 context = LocalContext(function, str(uuid.uuid4()))
@@ -133,8 +133,8 @@ class Functions:
     def load_all(self) -> None:
         """Load all functions and run their snapshot hooks, so that the first request is as fast as on Lambda.
 
-        Raises what a module raises. The hooks of AWS's runtime client are global, so call this only in a process that
-        runs nothing else.
+        Raises the exceptions of the functions' modules. The hooks of AWS's runtime client are global, so call this only
+        in a process that runs nothing else.
         """
         with _event_loop():
             for logical_id in self._functions:
@@ -153,7 +153,7 @@ class Functions:
 
 @contextmanager
 def _event_loop() -> Iterator[None]:
-    """Set an event loop for this thread, as in Lambda's main thread; Mangum runs its app on it."""
+    """Set an event loop for this thread, because Mangum runs its app on the thread's event loop."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -164,7 +164,7 @@ def _event_loop() -> Iterator[None]:
 
 
 def _load(logical_id: str, function: Function, module: str) -> ModuleType:
-    """Import a function's module under a unique name, because every folder has an `app.py`."""
+    """Import a function's module under a unique name, because the modules of all functions are `app.py`."""
     name = f"deltaic_function_{logical_id}"
     spec = importlib.util.spec_from_file_location(name, function.code / f"{module}.py")
     if spec is None or spec.loader is None:

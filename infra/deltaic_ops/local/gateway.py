@@ -1,6 +1,6 @@
-"""Serve template.yaml as API Gateway does: its routes, authorizer, functions and error responses.
+"""Serve the API of template.yaml as API Gateway does, with its routes, authorizer and functions.
 
-All of these come from the template. A request passes stage, route, authorizer and function; then the response is sent.
+For each request: check the stage, find the route, call the authorizer and the function, and send the response.
 """
 
 import gzip
@@ -48,17 +48,17 @@ OWN_STATUS = {
     "REQUEST_TOO_LARGE": 413,
     "UNAUTHORIZED": 401,
 }
-"""Status of API Gateway's own responses if the template sets none."""
+"""Default status of API Gateway's own responses, by response type."""
 
 INVOCATIONS = "/2015-03-31/functions/"
-"""Prefix of Lambda's path for invocations, which functions use to call each other."""
+"""Path prefix of Lambda's Invoke API, which functions use to call each other."""
 
 BAD_GATEWAY = 502
 SERVER_ERROR = 500
 
 
 class Gateway(HttpServer):
-    """The template's API on a loopback port, which is open while the context manager runs."""
+    """Server for the template's API on a loopback port, which is open while the context manager is active."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Gateway(HttpServer):
         listener: socket.socket | None = None,
         limits: Limits = "none",
     ) -> None:
-        """Create the server; `limits` "aws" applies AWS's limits to responses."""
+        """Create the server; `limits="aws"` applies AWS's size, rate and time limits to responses."""
         self._template = template
         self._limits = limits
         self._functions = functions
@@ -79,7 +79,7 @@ class Gateway(HttpServer):
 
     @property
     def endpoint(self) -> str:
-        """Endpoint for profiles."""
+        """Delta Sharing endpoint for recipients' profiles."""
         host, port = self.address
         return f"http://{host}:{port}/{self._template.prefix}"
 
@@ -143,7 +143,7 @@ class Gateway(HttpServer):
             raise MalformedResponse("the function of a streamed route returned no streamed response")
 
     def _invoke(self, exchange: HttpExchange, path: str, query: str) -> None:
-        """Start a function for another one, whose request must be signed by this process (Lambda "Invoke")."""
+        """Start a function asynchronously (Lambda's Invoke API), if the request is signed with this process's keys."""
         body = exchange.body()
         signed = is_signed(default_credentials(), exchange.method, path, query, dict(exchange.headers), body)
         if not signed or exchange.header("x-amz-invocation-type") != "Event":
@@ -153,7 +153,7 @@ class Gateway(HttpServer):
         exchange.respond(HTTPStatus.ACCEPTED if is_function else HTTPStatus.NOT_FOUND, [], b"")
 
     def _call_with_limit(self, function: Function, call: Callable[[], Any]) -> Any:
-        """Return the result of a buffered function; raises GatewayRefusal after AWS's timeout."""
+        """Return the result of a function with a buffered response; raises GatewayRefusal after AWS's time limit."""
         if self._limits == "none":
             return call()
         pool = ThreadPoolExecutor(1)
@@ -179,7 +179,7 @@ class Gateway(HttpServer):
         return BufferedResponse(response.status, [*response.headers, ("Content-Encoding", "gzip")], body)
 
     def _respond_with(self, exchange: HttpExchange, kind: str, request_id: str, own_status: int | None = None) -> None:
-        """Send the template's GatewayResponse of this kind, or API Gateway's default."""
+        """Send the template's GatewayResponse of this type, or API Gateway's default response."""
         status = own_status or OWN_STATUS[kind]
         fallback = "DEFAULT_5XX" if status >= SERVER_ERROR else "DEFAULT_4XX"
         configured: Mapping[str, GatewayResponse] = self._template.gateway_responses
@@ -191,7 +191,7 @@ class Gateway(HttpServer):
 
 
 def _path_and_query(target: str) -> tuple[str, str]:
-    """Return path and query of a request target, not decoded; accepts the absolute form that proxies send."""
+    """Return the percent-encoded path and query of a request target; accepts the absolute form that proxies send."""
     if target.startswith("http"):
         try:
             parts = urlsplit(target)

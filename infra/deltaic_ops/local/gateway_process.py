@@ -1,8 +1,8 @@
-"""The process of the local gateway, whose environment is the functions' environment.
+"""Main module of the local gateway's process, whose environment variables are those of the functions.
 
 Run as `python -m deltaic_ops.local.gateway_process --template PATH --listener FD --parameter NAME=VALUE ...`, where FD
 is a bound socket. The process loads its functions and prints a JSON line with `endpoint`, or with `error` if that
-fails. After it reads a line, it opens the port and prints another one. It ends when its standard input closes.
+fails. When it reads a line from standard input, it opens the port and prints another line. It ends when that is closed.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from deltaic_ops.local.gateway import Gateway
 logger = logging.getLogger(__name__)
 
 NOT_SHIPPED = ("numpy", "pandas")
-"""Packages that the layer does not have: if pyarrow imports them, the first query needs 2 s and 60 MB more."""
+"""Packages that are not in the layer: if pyarrow could import them, the first query would need 2 s and 60 MB more."""
 
 
 def main() -> int:
-    """Serve until the parent ends or closes standard input; return the exit code."""
+    """Serve until the parent process ends or closes standard input; return the exit code."""
     parser = argparse.ArgumentParser(prog="gateway_process")
     parser.add_argument("--template", type=Path, default=TEMPLATE)
     parser.add_argument("--listener", type=int, required=True)

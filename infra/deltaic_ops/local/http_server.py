@@ -1,4 +1,4 @@
-"""Run HTTP servers on loopback ports with uvicorn, and each request to the gateway in a thread."""
+"""Run HTTP servers on loopback ports with uvicorn, and handle each gateway request in a thread."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ STOP_SECONDS = 5
 HEAD_LIMIT = 64 * 1024
 KEEP_ALIVE_SECONDS = 60
 CONNECTIONS = 100
-"""Further requests get 503: a request can open eight files, and a process can usually open 1,024."""
+"""Maximum number of concurrent requests; further ones get 503. A request can open 8 files, a process usually 1,024."""
 
 
 @contextmanager
@@ -54,10 +54,10 @@ def serving(app: Any, listener: socket.socket) -> Iterator[None]:
 
 
 class HttpServer:
-    """A server on a loopback port, which is open while the context manager runs."""
+    """HTTP server on a loopback port, which is open while the context manager is active."""
 
     def __init__(self, handle: Callable[[HttpExchange], None], listener: socket.socket | None = None) -> None:
-        """Create a server for the bound socket `listener`, or for a free port."""
+        """Create a server for the bound socket `listener`, or for a free port; `handle` handles requests."""
         self._handle = handle
         self._listener = listener or bind_port()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
@@ -70,7 +70,7 @@ class HttpServer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Refuse new connections, wait up to STOP_SECONDS for current responses, then close."""
+        """Reject new connections, wait up to 5 seconds for current responses, then close the port."""
         self._running.__exit__(None, None, None)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -109,7 +109,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 async def _body(receive: Receive) -> bytes | GatewayRefusal:
-    """Return a request's body, or a refusal if it is too large; raises ClientDisconnected."""
+    """Return a request's body, or a GatewayRefusal if it is too large; raises ClientDisconnected."""
     body, received, more = bytearray(), 0, True
     # A body that is slightly too large is read to its end, so that the client reads the response. A longer one is not.
     while more and received <= 2 * BODY_LIMIT:

@@ -1,7 +1,7 @@
-"""The process of the embedded AWS: MiniStack, with its state in a folder (saved_state.py).
+"""Main module of the embedded AWS's process: MiniStack, with its state in a folder (saved_state.py).
 
-Run as `python -m deltaic_ops.local.ministack_server FOLDER [--forget]`. It saves its state and ends when its parent
-process ends, which closes its standard input.
+Run as `python -m deltaic_ops.local.ministack_server FOLDER [--forget]`. When its parent process
+ends, which closes standard input, it saves its state and ends too.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from deltaic_ops.local.saved_state import SavedState, StateDamaged
 logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-"""Time after which an idle connection is closed. Hypercorn keeps connections that the client closed as long."""
+"""Seconds after which an idle connection is closed; Hypercorn also keeps connections that clients have closed."""
 
 TOKEN_LENGTH: Final = 936
-"""Characters of a session token, as on AWS. Each signed URL contains it, so it determines the size of responses."""
+"""Length of AWS session tokens in characters. Signed URLs contain it, so it affects the size of responses."""
 
 
 def s3_caller(method: str, path: str, headers: dict[str, str], query: dict[str, list[str]]) -> str | None:
-    """Return the ARN of the signer of a request to S3, empty if unsigned; None for other services."""
+    """Return the signer's ARN of an S3 request, empty if it is unsigned; None for requests to other services."""
     if path.startswith("/_ministack") or detect_service(method, path, headers, query) != "s3":
         return None
     identity = resolve_caller_identity(extract_access_key_id(headers, query))
@@ -45,7 +45,7 @@ def s3_caller(method: str, path: str, headers: dict[str, str], query: dict[str, 
 
 
 def session_token() -> str:
-    """Return a session token with the length and alphabet of AWS; MiniStack's tokens have 134 characters."""
+    """Return a session token with AWS's length and alphabet; MiniStack's own tokens have only 134 characters."""
     prefix = "IQoJb3JpZ2luX2Vj"
     return prefix + base64.b64encode(os.urandom((TOKEN_LENGTH - len(prefix)) // 4 * 3)).decode()
 
@@ -57,7 +57,7 @@ def end_with_parent() -> None:
 
 
 def main(folder: Path, *, persistent: bool = True) -> int:
-    """Serve until the parent ends; return the exit code. Without `persistent`, only objects are written to disk."""
+    """Serve until the parent process ends; return the exit code. Without `persistent`, write only objects to disk."""
     state = SavedState(folder) if persistent else None
     try:
         if state is not None:
@@ -87,7 +87,7 @@ async def _serve(app: App, state: SavedState | None) -> None:
         # While the loop runs, it handles SIGTERM. Later, a second signal would end the process before it is saved.
         state.save()
     except OSError as error:
-        logger.error("cannot save the last changes (%s): the file has the previous save", error)  # noqa: TRY400
+        logger.error("cannot save the latest changes (%s): the state file has the previous state", error)  # noqa: TRY400
 
 
 if __name__ == "__main__":

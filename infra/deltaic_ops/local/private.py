@@ -1,4 +1,4 @@
-"""Read and write the private files of a state folder: folder 0700, files 0600, no symbolic links."""
+"""Read and write the private files of a state folder: mode 0700 for folders, 0600 for files, no symbolic links."""
 
 import os
 import secrets
@@ -10,20 +10,20 @@ from urllib.parse import urlsplit
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 UMASK: Final = 0o077
-"""File mode mask of the processes that write in the folder."""
+"""File mode creation mask (umask) of processes that write to the folder."""
 
 _OTHERS: Final = 0o077
 _MARKS: Final = frozenset({"aws", "aws.json", "gateway.log", "lock", "ministack.log", "root-secret"})
 
 
 class StateUnusable(Exception):
-    """The state folder cannot be used, or its server did not start; the message has the reason and a remedy."""
+    """The state folder cannot be used, or its server did not start; the message has reason and remedy."""
 
 
 def private_folder(path: Path) -> None:
-    """Create the folder, or remove other users' permissions; raises StateUnusable.
+    """Create a state folder, or remove other users' permissions from an existing one; raises StateUnusable.
 
-    A folder with other files is refused, so that a typing error cannot close a home folder or /tmp.
+    A folder that contains other files is rejected, so that a typing error cannot make a home folder or /tmp private.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def private_folder(path: Path) -> None:
             names = {entry.name for entry in path.iterdir()}
             if names and not names & _MARKS and path.name != ".deltaic":
                 raise StateUnusable(
-                    f"{path} contains other files, and a state folder is closed to other users: choose a new folder "
+                    f"{path} contains other files, and only its owner can read a state folder: choose a new folder "
                     "with --state"
                 )
             path.chmod(0o700)
@@ -40,14 +40,14 @@ def private_folder(path: Path) -> None:
 
 
 def unusable(path: Path, error: OSError) -> StateUnusable:
-    """Return the exception for a folder that the operating system cannot read or write."""
+    """Return the exception for a state folder that cannot be read or written."""
     return StateUnusable(
         f"cannot use the state folder {path} ({error.strerror or error}): choose another one with --state"
     )
 
 
 def private_log(path: Path) -> IO[bytes]:
-    """Open a log file to append lines; raises StateUnusable."""
+    """Open a private log file for appending; raises StateUnusable."""
     try:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "ab")
     except OSError as error:
@@ -55,9 +55,9 @@ def private_log(path: Path) -> IO[bytes]:
 
 
 def read_private(path: Path) -> str:
-    """Read a file of `write_private`; raises StateUnusable if other users can write it, and OSError.
+    """Read a file that `write_private` wrote; raises OSError, and StateUnusable if other users can write it.
 
-    A file of another user could direct commands, and their secrets, to that user's server. Symbolic links are refused.
+    A file of another user could direct commands, and their secrets, to that user's server. Symbolic links are rejected.
     """
     folder = path.parent.stat()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
@@ -71,7 +71,7 @@ def read_private(path: Path) -> str:
 
 
 def is_this_machine(address: str) -> bool:
-    """Return whether a URL is an http port of this machine, as all servers of state folders are."""
+    """Return whether a URL is an http port of this machine, as all servers of state folders have."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and parts.hostname in THIS_MACHINE and bool(parts.port)
@@ -80,7 +80,7 @@ def is_this_machine(address: str) -> bool:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically; raises OSError, and then keeps the existing file."""
+    """Write a private file atomically; raises OSError, and then keeps an existing file."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -95,7 +95,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def folder_secret(path: Path) -> str:
-    """Return the secret of a folder, which is generated at the first call; raises StateUnusable."""
+    """Return the secret in a file, which is generated if the file does not exist; raises StateUnusable."""
     try:
         if not os.path.lexists(path):
             write_private(path, secrets.token_urlsafe(32))

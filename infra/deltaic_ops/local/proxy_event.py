@@ -1,6 +1,6 @@
-"""Convert requests to API Gateway's Lambda proxy event (REST, version 1.0), and results of functions to responses.
+"""Convert requests to API Gateway's Lambda proxy events (REST, version 1.0), and functions' results to responses.
 
-As in the deployed gateway, functions get the path and its parameters not decoded, and query strings decoded.
+As with API Gateway on AWS, functions get percent-encoded paths and path parameters, and decoded query strings.
 """
 
 import base64
@@ -25,7 +25,7 @@ from deltaic_ops.local.routes import Match
 
 API_ID = "local"
 RESPONSE_LIMIT = 6 * 1024 * 1024
-"""Maximum size of a buffered response on Lambda, including its JSON document."""
+"""Maximum size of a buffered response on Lambda, encoded as a JSON document, in bytes."""
 
 PRELUDE_END = b"\0" * 8
 PRELUDE_LIMIT = 16 * 1024
@@ -48,13 +48,13 @@ _REMAPPED = {
     "warning",
     "www-authenticate",
 }
-"""Headers of a function's response that API Gateway renames."""
+"""Response headers of functions that API Gateway renames to `x-amzn-Remapped-...`."""
 
 _ANSWER_KEYS = {"statusCode", "headers", "multiValueHeaders", "body", "isBase64Encoded"}
 
 
 class MalformedResponse(Exception):
-    """A result of a function that is not a valid proxy response: the gateway sends 502."""
+    """A function's result is not a valid proxy response; the gateway then responds with 502."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Call:
     match: Match
     stage: str
     path: str
-    """Path below the stage, not decoded."""
+    """Path after the stage, still percent-encoded."""
     query: str
     authorizer: Mapping[str, str]
     request_id: str
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class BufferedResponse:
-    """A complete response."""
+    """A complete response of a function."""
 
     status: int
     headers: Sequence[Header]
@@ -80,7 +80,7 @@ class BufferedResponse:
 
 
 def proxy_event(exchange: HttpExchange, call: Call, *, binary: bool) -> dict[str, Any]:
-    """Return the event for a function, with the body in base64 if `binary`; raises GatewayRefusal."""
+    """Return a request's event for a function, with the body in base64 if `binary`; raises GatewayRefusal."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":
@@ -127,10 +127,10 @@ def proxy_event(exchange: HttpExchange, call: Call, *, binary: bool) -> dict[str
 
 
 def read_response(result: Any, *, decodes_base64: bool) -> BufferedResponse:
-    """Return the response for the result of a buffered function; raises MalformedResponse.
+    """Convert a function's result to a buffered response; raises MalformedResponse.
 
-    Base64 is decoded only for APIs with binary media types. Otherwise, the client gets the encoded text, as from the
-    deployed gateway.
+    Base64 is decoded only for APIs with binary media types. Otherwise, the client gets the base64 string, as from API
+    Gateway on AWS.
     """
     if not isinstance(result, dict) or not result.keys() <= _ANSWER_KEYS:
         raise MalformedResponse("the function's result is not a proxy response")
@@ -149,11 +149,11 @@ def read_response(result: Any, *, decodes_base64: bool) -> BufferedResponse:
 
 
 def read_prelude(received: bytes) -> tuple[int, list[Header], bytes] | None:
-    """Return status, headers and first bytes of a streamed response; None if its delimiter has not arrived."""
+    """Return status, headers and first body bytes of a streamed response; None if its delimiter is not received yet."""
     head, delimiter, _ = received[: PRELUDE_LIMIT + len(PRELUDE_END)].partition(PRELUDE_END)
     if not delimiter:
         if len(received) > PRELUDE_LIMIT:
-            raise MalformedResponse("the first 16 KB contain no delimiter of the prelude")
+            raise MalformedResponse("the first 16 KB of the response do not contain the prelude's delimiter")
         return None
     try:
         document = json.loads(head)
@@ -167,7 +167,7 @@ def read_prelude(received: bytes) -> tuple[int, list[Header], bytes] | None:
 
 
 def read_headers(result: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPED) -> list[Header]:
-    """Return the headers of a function's result; `multiValueHeaders` override `headers`."""
+    """Return the response headers of a function's result; `multiValueHeaders` override `headers`."""
     headers: list[Header] = []
     multiple = result.get("multiValueHeaders") or {}
     single = result.get("headers") or {}
@@ -189,7 +189,7 @@ def read_headers(result: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
 
 
 def _decompress(body: bytes) -> bytes:
-    """Unpack a gzip body, as the gateway does; raises GatewayRefusal beyond BODY_LIMIT."""
+    """Unpack a request's gzip body; raises GatewayRefusal above 10 MB or for invalid gzip."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
             content = file.read(BODY_LIMIT + 1)

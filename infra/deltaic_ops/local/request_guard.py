@@ -1,8 +1,8 @@
-"""Protect the embedded AWS: ASGI middleware that refuses unsigned requests and requests of web pages.
+"""Protect the embedded AWS: ASGI middleware that rejects unsigned requests and requests from web pages.
 
 MiniStack also accepts unsigned requests to its own paths (`/_ministack/reset` deletes everything) and lets any web page
-send requests and read responses. A page of another site is recognized by its origin. If its host name resolves to this
-machine, it is recognized by the Host header.
+send requests and read responses. A page of another site is recognized by its origin, or, if its host name resolves to
+this machine, by the Host header.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
 _SIGNED: Final = {"X-Amz-Credential", "X-Amz-Signature"}
 _OPEN_SERVICES: Final = (".execute-api.", ".lambda-url.")
-"""Services with their own authorizers, by part of the host name."""
+"""Parts of host names of services that have their own authorizers."""
 _OURS: Final = ("127.0.0.1", "localhost")
 
 
 class RequestGuard:
-    """ASGI middleware that refuses requests with 403, or passes them on to MiniStack."""
+    """ASGI middleware that rejects requests with 403, or passes them to MiniStack."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request with 403, or pass it on."""
+        """Reject the request with 403, or pass it to MiniStack."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
@@ -43,21 +43,21 @@ class RequestGuard:
 
 
 def refusal(path: str, headers: Mapping[str, str]) -> str | None:
-    """Return the reason to refuse a request, or None. Names of headers are in lower case."""
+    """Return the reason to reject a request, or None. Header names are in lower case."""
     if path.startswith(_ADMINISTRATION) and path != HEALTH:
         return "The embedded AWS cannot be administered over HTTP.\n"
     if not is_ours(f"//{headers.get('host', '')}"):
-        return "The embedded AWS answers to 127.0.0.1 and localhost only.\n"
+        return "The embedded AWS accepts only requests to 127.0.0.1 and localhost.\n"
     origin = headers.get("origin")
     if (origin is not None and not is_ours(origin)) or headers.get("sec-fetch-site") == "cross-site":
-        return "The embedded AWS does not answer web pages of other sites.\n"
+        return "The embedded AWS does not accept requests from web pages of other sites.\n"
     return None
 
 
 def _unsigned(scope: Scope) -> str | None:
-    """Return the reason to refuse an unsigned request for a service or bucket, or None.
+    """Return the reason to reject an unsigned request to a service or bucket, or None.
 
-    MiniStack lists and creates buckets without a signature. For objects, it applies bucket policies.
+    Without a signature, MiniStack lists and creates buckets. For objects, it applies bucket policies.
     """
     headers, query = _headers(scope), parse_qs(scope.get("query_string", b"").decode("latin-1"))
     signed = headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 ") or query.keys() >= _SIGNED
@@ -68,7 +68,7 @@ def _unsigned(scope: Scope) -> str | None:
 
 
 def is_ours(url: str) -> bool:
-    """Return whether the host of a URL is this machine."""
+    """Return whether the host name of a URL is 127.0.0.1 or localhost, or ends with .localhost."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -77,7 +77,7 @@ def is_ours(url: str) -> bool:
 
 
 def is_signed(key: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
-    """Return whether the headers have a current Signature Version 4 of these credentials."""
+    """Return whether a request has a valid, current Signature Version 4 of these credentials in its headers."""
     # Imported here, because the rest of this module must work without MiniStack.
     from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
 
@@ -93,7 +93,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _remove_allowances(send: Send) -> Send:
-    """Remove CORS headers with `*`, which MiniStack adds for every page; CORS rules of buckets name origins."""
+    """Remove CORS headers with `*`, which MiniStack adds for all pages, but keep those of buckets' CORS rules."""
 
     async def send_filtered(message: Any) -> None:
         if message["type"] == "http.response.start":

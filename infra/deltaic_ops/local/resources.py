@@ -1,6 +1,6 @@
-"""Create the template's tables, secrets and roles, and a bucket, in the embedded AWS.
+"""Create the template's tables, secrets, roles, keys and buckets in the embedded AWS.
 
-The result is the same as with CloudFormation, but takes half a second. It can be repeated.
+The result is the same as with CloudFormation, but takes half a second. Repeated calls create what is missing.
 """
 
 import copy
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import boto3
 
 DATA_BUCKET = "deltaic-lake"
-"""Bucket of the tables of the demo and the examples."""
+"""Bucket for the tables of the demo and the examples."""
 
 PAGES = ("http://127.0.0.1:*", "http://localhost:*")
-"""Origins of pages that can read its objects by signed URLs: all ports of this machine."""
+"""Origins of web pages that may read the bucket's objects by signed URLs: all ports of this machine."""
 
 Clients = Mapping[str, Any]
 
@@ -30,18 +30,18 @@ PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled", "
 
 
 _CREATE_TABLE = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-"""Properties of a table that are passed to CreateTable; the others have no effect here."""
+"""Properties of a DynamoDB table that are passed to CreateTable; other properties have no effect here."""
 
 
 def connect(environment: Mapping[str, str]) -> Clients:
-    """Return the clients that `prepare` needs; sends no requests, so AWS may still be starting."""
+    """Return boto3 clients for `prepare`, without sending requests, because the embedded AWS may still be starting."""
     session = session_of(environment)
     services: tuple[Any, ...] = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
     return {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in services}
 
 
 def session_of(environment: Mapping[str, str]) -> "boto3.Session":
-    """Return a session with the keys and the region of these variables."""
+    """Return a boto3 session with the access key and the region of these AWS variables."""
     import boto3
 
     return boto3.Session(
@@ -52,7 +52,7 @@ def session_of(environment: Mapping[str, str]) -> "boto3.Session":
 
 
 def prepare(template: Template, clients: Clients) -> None:
-    """Create missing resources and update roles; raises botocore's ClientError."""
+    """Create missing resources of the template and update roles; raises botocore's ClientError."""
     for table in template.tables.values():
         _table(clients["dynamodb"], table)
     for logical_id, secret in template.secrets.items():
@@ -87,7 +87,7 @@ def _signing_key(kms: Any, alias: str) -> None:
 
 
 def _role(iam: Any, name: str, role: Mapping[str, Any]) -> None:
-    """Create or update a role; its trust policy includes the administrator, as which functions run here."""
+    """Create or update a role, and let the administrator assume it, because local functions run as administrator."""
     trust = copy.deepcopy(role["AssumeRolePolicyDocument"])
     for statement in trust["Statement"]:
         principal = statement.get("Principal", {}).get("AWS")

@@ -1,4 +1,4 @@
-"""Match requests with the routes of the template; paths are not decoded."""
+"""Match percent-encoded request paths with the routes of the template."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from deltaic_ops.deploy.api import ANY, Route
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route and its parameters, which stay URI-encoded, as in API Gateway."""
+    """A route and its path parameters, which are still percent-encoded, as in API Gateway."""
 
     route: Route
     parameters: Mapping[str, str]
@@ -26,7 +26,7 @@ class RouteTable:
         self._routes = [(route, _pattern(route.path)) for route in sorted(routes, key=_order)]
 
     def match(self, method: str, path: str) -> Match | None:
-        """Return the route of a method and raw path below the stage, or None."""
+        """Return the route for a method and a percent-encoded path after the stage, or None."""
         for route, pattern in self._routes:
             if route.method in {method, ANY} and (match := pattern.fullmatch(path)):
                 return Match(route, match.groupdict())
@@ -39,7 +39,7 @@ def _order(route: Route) -> tuple[list[int], bool]:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Compile a path: `{name}` matches one segment, `{name+}` all remaining segments."""
+    """Compile a route's path: `{name}` matches one segment, `{name+}` all remaining segments."""
     escaped = re.escape(path)
     by_rest = re.sub(r"\\{(\w+)\\\+\\}", r"(?P<\1>.+?)", escaped)
     return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", by_rest) + "/?")

@@ -30,12 +30,12 @@ PATIENTS = ("vaccine_share", SCHEMA, "vaccine_patients")
 INGREDIENTS = ("vaccine_share", SCHEMA, "vaccine_ingredients")
 MY_SITE = ("site_share", SCHEMA, "my_site")
 SITE = "site"
-"""The property of recipients that selects their rows of `MY_SITE`."""
+"""Recipient property whose value selects the rows of the table `MY_SITE`."""
 
 FIRST_DAY = np.datetime64("2026-03-02")
 FIRST_DAYS, MORE_DAYS = 14, 2
 A_DAY = 20_000
-"""Vaccinations per day: 320,000 in total."""
+"""Number of vaccinations per day: 320,000 in total."""
 
 LATE_ENTRIES = 250
 CORRECTED_EVERY = 40
@@ -47,19 +47,19 @@ SITES = ("Aarhus", "Bergen", "Gdansk", "Leuven", "Malmo", "Porto", "Tartu", "Tur
 REACTIONS = ("fatigue", "fever", "headache", "sore arm")
 
 Write = Callable[[str, Mapping[str, str]], None]
-"""Writes the next version of the table at a location, with deltalake's storage options."""
+"""Function that writes the next version of the table at a location, with deltalake's storage options."""
 
 Report = Callable[[str, int], None]
-"""Receives the description of a version and its number."""
+"""Function that receives the description of a written version, and its number."""
 
 
 def publish(
     admin: "CatalogAdmin", location: str, storage: Mapping[str, str], report: Report, a_day: int = A_DAY
 ) -> None:
-    """Write both tables below `location` (`s3://bucket/prefix`) and share them.
+    """Write both tables to folders in `location` (`s3://bucket/prefix`) and share them.
 
-    A second call completes an interrupted one, and keeps complete tables unchanged: version n of a table is always its
-    step n.
+    After an interruption, a second call writes only the missing versions, because step n always writes version n of a
+    table. Complete tables are not changed.
     """
     for title, steps in ((PATIENTS, _patients(a_day)), (INGREDIENTS, _ingredients())):
         table_location = f"{location}/{title[2]}"
@@ -73,7 +73,7 @@ def publish(
 
 
 def vaccinations(first: int, count: int, a_day: int = A_DAY) -> pa.Table:
-    """Return the vaccinations `first` to `first + count - 1`, with `a_day` vaccinations per day from `FIRST_DAY` on."""
+    """Return vaccinations `first` to `first + count - 1`; there are `a_day` per day, beginning with FIRST_DAY."""
     numbers = np.arange(first, first + count, dtype=np.int64)
     days = FIRST_DAY + numbers // a_day
     seconds = 28_800 + _draw(numbers, "second", 36_000)
@@ -194,7 +194,7 @@ def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, pa
 
 
 def _draw(numbers: "NDArray[np.int64]", purpose: str, limit: int) -> "NDArray[np.int64]":
-    """Return a pseudorandom integer below `limit` for each number; equal numbers and purposes give equal results."""
+    """Return a pseudorandom integer below `limit` for each number, which depends only on number and purpose."""
     mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(purpose.encode()[:8]))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

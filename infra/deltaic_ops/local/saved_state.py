@@ -1,4 +1,4 @@
-"""Save the embedded AWS's state every second and at the end, and refuse writes that cannot be saved (decision 194).
+"""Save the embedded AWS's state every second and when it stops, and reject writes that cannot be saved (decision 194).
 
 MiniStack writes objects at once, but after a failure it logs the error and returns 200. It saves tables, secrets and
 roles only when it stops. Here, a write returns an error if the disk is almost full or the last save failed.
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 FILE: Final = "state.json"
 FORMAT: Final = 2
 SAVED: Final = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
-"""Services whose changes are saved every second; all others are saved at the end."""
+"""Services whose changes are saved every second; all others are saved when the embedded AWS stops."""
 
 SAVE_SECONDS: Final = 1.0
 ROOM: Final = 1 << 20
-"""Bytes that a write leaves free on the disk, in addition to the size of the next save."""
+"""Bytes that must stay free on the disk after a write, in addition to the size of the next save."""
 ESCAPED: Final = 3
-"""A request's body takes at most this many times its size in the state, because letters are escaped."""
+"""Maximum growth of the state file by a request, as a multiple of its body's size: JSON escapes characters."""
 
 _READS: Final = ("get", "head", "batchget", "transactget", "query", "scan", "describe", "list", "sign", "verify")
 
@@ -40,26 +40,25 @@ ServiceResponse = tuple[int, dict[str, str], bytes]
 
 
 class StateDamaged(Exception):
-    """The state on disk cannot be read; the message names the file. Nothing was changed."""
+    """The state file cannot be read; the message names the file, which was not changed."""
 
 
 class SavedState:
-    """State of MiniStack's services, in one file. One process at a time can use it (state_folder.py)."""
+    """State of MiniStack's services in one file, which one process at a time can use (state_folder.py)."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._services: dict[str, str] = {}
-        """JSON of each service's state after its last change."""
         self._changed: set[str] = set()
         self._growth = 0
-        """Bytes by which the state may have grown since the last save."""
+        """Maximum number of bytes by which the state has grown since the last save."""
         self._failure = ""
         """Why the last save failed; empty if it succeeded."""
         self._lost: list[OSError] = []
-        """Failures to write objects of the current request."""
+        """Errors of writing objects in the current request."""
 
     def load(self) -> None:
-        """Load the state from disk into MiniStack and track its changes from now on; raises StateDamaged, OSError."""
+        """Load the state from disk into MiniStack, and start to track changes; raises StateDamaged, OSError."""
         folder = self._file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for temporary in folder.glob(f"{FILE}.*.new"):  # left by a save that was killed
@@ -67,14 +66,14 @@ class SavedState:
         if self._file.exists():
             self._restore(self._file.read_bytes())
         elif any(folder.glob("*.json*")):
-            raise self._damaged("was written by an earlier Deltaic", folder)
+            raise self._damaged("was written by an earlier version of Deltaic", folder)
         for name in SAVED:
             module = ministack._get_module(name)  # noqa: SLF001 -- handlers are looked up there
             module.handle_request = self._wrap_handler(name, module.handle_request)
         s3._atomic_write = self._write_object(s3._atomic_write)  # noqa: SLF001 -- as above
 
     async def save_regularly(self) -> None:
-        """Save all changes every second, until cancelled."""
+        """Save all changes every second, until the task is cancelled."""
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             changed, self._changed, self._growth = self._changed, set(), 0
@@ -84,10 +83,10 @@ class SavedState:
                 # In a thread, because a busy disk takes seconds, and reads need not wait for it.
                 await asyncio.to_thread(write_private, self._file, self._render(changed))
                 self._failure = ""
-            except Exception as error:  # after any failure, writes must be refused
+            except Exception as error:  # after any failure, writes must be rejected
                 self._changed |= changed
                 self._failure = f"{self._file} cannot be written ({error})"
-                logger.exception("the state cannot be saved, so writes are refused")
+                logger.exception("cannot save the state, so writes are rejected")
 
     def save(self) -> None:
         """Save the state of all services; raises OSError."""
@@ -104,12 +103,12 @@ class SavedState:
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(f"cannot be read ({type(error).__name__}: {error})", self._file) from None
         if newer:
-            raise self._damaged("was written by a newer Deltaic", self._file)
+            raise self._damaged("was written by a newer version of Deltaic", self._file)
         for name, service in saved["services"].items():
             ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
 
     def _render(self, names: Collection[str]) -> str:
-        """Return the JSON of all services; render again only `names`, or all services if it is empty."""
+        """Return the JSON of all services' state; update only services in `names`, or all if it is empty."""
         for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
             again = not names or name in names or name not in self._services
             if again and (state := get_state()) is not None:
@@ -119,7 +118,7 @@ class SavedState:
         return f'{{"format":{FORMAT},"services":{{{services}}}}}'
 
     def _check_room(self, size: int) -> None:
-        """Raise OSError if the last save failed, or if `size` bytes do not fit on the disk."""
+        """Raise OSError if the last save failed, or if the disk has no room for `size` more bytes."""
         needed = sum(map(len, self._services.values())) + self._growth + size + ROOM
         if self._failure or shutil.disk_usage(self._file.parent).free < needed:
             raise OSError(errno.ENOSPC, self._failure or f"the disk of {self._file.parent} is almost full")
@@ -158,7 +157,7 @@ class SavedState:
         return handle
 
     def _write_object(self, inner: Any) -> Any:
-        """Wrap the function that writes an object's file, and record failures, which its caller only logs."""
+        """Wrap the function that writes an object's file, and record its errors, which MiniStack only logs."""
 
         def write(path: str, data: bytes | str, *, text: bool = False) -> None:
             try:
@@ -176,14 +175,14 @@ class SavedState:
 
 
 def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]) -> str:
-    """Return the name of a request's operation: from the target header, or `Action` in the query or form."""
+    """Return the name of a request's AWS operation, from the target header, or `Action` in the query or form."""
     target = headers.get("x-amz-target", "").rpartition(".")[2]
     return target or (query.get("Action") or parse_qs(body.decode("utf-8", "replace")).get("Action") or [""])[0]
 
 
 def _internal_error(name: str, error: OSError) -> ServiceResponse:
     message = f"Nothing was changed: {error.strerror}. Free some space and repeat the request."
-    logger.error("a write was refused: %s", message)
+    logger.error("rejected a write: %s", message)
     response: ServiceResponse
     if name == "s3":
         response = s3._error("InternalError", message, 500)  # noqa: SLF001 -- MiniStack's own form

@@ -31,27 +31,27 @@ EMBEDDED = "embedded AWS"
 
 
 class StackFailed(Exception):
-    """A process of the stack did not start, or has ended; the message names it and its log."""
+    """The embedded AWS or the gateway did not start, or has ended; the message names the process and its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A running server."""
+    """A running local server: the gateway and, usually, the embedded AWS."""
 
     endpoint: str
-    """Endpoint for profiles, for example http://127.0.0.1:8000/delta-sharing."""
+    """Delta Sharing endpoint for profiles, for example http://127.0.0.1:8000/delta-sharing."""
     environment: Mapping[str, str]
-    """Variables that connect AWS tools, Spark and the CLI to the same AWS and tables."""
+    """Environment variables that connect AWS tools, Spark and the CLI to the same AWS and catalog."""
     processes: Mapping[str, int]
-    """Process ids by name."""
+    """Ids of the server's processes, by name."""
 
     @property
     def embedded(self) -> bool:
-        """Return whether the stack runs on the embedded AWS."""
+        """Return whether this server uses the embedded AWS."""
         return EMBEDDED in self.processes
 
     def check(self) -> None:
-        """Raise StackFailed if one of the processes has ended."""
+        """Raise StackFailed if one of the server's processes has ended."""
         for name, pid in self.processes.items():
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 raise StackFailed(f"the {name} has stopped unexpectedly")
@@ -68,8 +68,8 @@ def local_stack(
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway, both on loopback, until the block ends.
 
-    The gateway's port opens last, when the AWS is ready and announced. `parameters` are those of the template, for
-    example ResponseStreaming; `limits` "aws" applies AWS's limits to responses. Raises StateUnusable, StackFailed,
+    The gateway's port opens last, when the embedded AWS is ready and announced. `parameters` are template parameters,
+    for example ResponseStreaming; `limits="aws"` applies AWS's limits to responses. Raises StateUnusable, StackFailed,
     TemplateError.
     """
     values = {**PARAMETERS, **(parameters or {})}
@@ -104,10 +104,10 @@ def local_stack(
 def gateway_over(
     environment: Mapping[str, str], state: Path, port: int = 0, *, limits: Limits = "none"
 ) -> Iterator[Stack]:
-    """Run the gateway with the AWS of these variables, and create nothing there, because `sam deploy` does.
+    """Run the gateway with the AWS that these variables select, without creating resources there.
 
-    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) come from `environment`, otherwise from the outputs of
-    the deployed stack (DELTAIC_STACK, default `deltaic`), otherwise from the template. Without outputs, URLs are signed
+    The functions' variables (CATALOG_TABLE, TOKENS_TABLE, ...) come from `environment`, otherwise from the outputs of
+    the deployed stack (DELTAIC_STACK, default `deltaic`), otherwise from the template. Without a stack, URLs are signed
     with the caller's credentials. The port opens when the functions are loaded. Raises StateUnusable, StackFailed,
     TemplateError.
     """
@@ -124,7 +124,7 @@ def gateway_over(
 
 
 def _stack_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return variables from the outputs of a deployed stack; empty if it does not exist or cannot be read."""
+    """Return the functions' variables from a deployed stack's outputs; empty if it is missing or cannot be read."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -149,12 +149,11 @@ def _stack_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _bind(port: int) -> socket.socket:
-    """Bind the gateway's port; raises StackFailed."""
     try:
         return bind_port(port)
     except OSError as error:
         raise StackFailed(
-            f"cannot use port {port} on 127.0.0.1 ({error.strerror}): choose another port with --port (0: any)"
+            f"cannot use port {port} on 127.0.0.1 ({error.strerror}): choose another with --port (0: any free port)"
         ) from error
 
 
@@ -164,7 +163,7 @@ def _tables(template: Template) -> Mapping[str, str]:
 
 
 class _GatewayProcess:
-    """The gateway's process. It inherits the listener, and the lock of the state folder, if any."""
+    """The gateway's process, which inherits the bound socket, and the lock of the state folder, if any."""
 
     def __init__(
         self,
@@ -201,7 +200,7 @@ class _GatewayProcess:
         self._opened = False
 
     def open(self) -> None:
-        """Open the port, and wait until it is open; raises StackFailed."""
+        """Make the process open its port, and wait until it is open; raises StackFailed."""
         assert self._process.stdin is not None  # noqa: S101 -- stdin=PIPE
         self._opened = True
         with suppress(BrokenPipeError):  # it has ended, which wait_until_ready reports
@@ -209,7 +208,7 @@ class _GatewayProcess:
         self.wait_until_ready()
 
     def stop(self) -> None:
-        """Stop the process after its current responses."""
+        """Stop the process when it has sent its current responses."""
         process = self._process
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -223,11 +222,11 @@ class _GatewayProcess:
             process.wait()
 
     def wait_until_ready(self) -> str:
-        """Wait until its functions are loaded, or its port is open; return its endpoint, or raise StackFailed."""
+        """Wait until the functions are loaded, or the port is open; return the endpoint, or raise StackFailed."""
         assert self._process.stdout is not None  # noqa: S101 -- stdout=PIPE
         line = self._process.stdout.readline()
-        message = json.loads(line) if line else {"error": "it has ended"}
+        message = json.loads(line) if line else {"error": "the process has ended"}
         if "error" in message:
-            raise StackFailed(f"the gateway did not start: {message['error']}; its log is {self._log}")
+            raise StackFailed(f"the gateway did not start: {message['error']}; read its log {self._log}")
         endpoint: str = message["endpoint"]
         return endpoint

@@ -1,8 +1,8 @@
-"""Lock a state folder (`.deltaic`), and announce the AWS that runs in it to other processes.
+"""Lock a state folder (`.deltaic`), and announce the embedded AWS that runs in it to other processes.
 
-A process that uses the folder locks it. A server that is ready also writes an announcement with its environment. Other
-processes wait for the announcement or for the lock. A starting server writes this to the lock file, so that waiting
-processes can report that it failed.
+A process that uses the folder locks it. When a server is ready, it also writes a file that announces its environment
+variables. Other processes wait for this announcement or for the lock. While a server starts, the lock file says so, so
+that waiting processes can report that the start has failed.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ LOCK = "lock"
 STARTING = "starting"
 
 WAIT_SECONDS = 90.0
-"""Time to wait for the folder, which is longer than a server needs to start."""
+"""Maximum time to wait for the lock, which is longer than a server needs to start."""
 REPORT_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
@@ -39,11 +39,11 @@ _VARIABLES = (
     *("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET"),
     "DELTAIC_ENDPOINT",
 )
-"""Variables that an announcement can set; others could make programs load or run other code."""
+"""Variables that an announcement can set; other variables could make programs load or run other code."""
 
 
 class StateInUse(StateUnusable):
-    """Another process uses the folder; `environment` connects to the AWS in it, None if none is announced."""
+    """Another process uses the state folder; `environment` has its AWS variables, None if it announced none."""
 
     def __init__(self, message: str, environment: Mapping[str, str] | None) -> None:
         super().__init__(message)
@@ -52,17 +52,17 @@ class StateInUse(StateUnusable):
 
 class _Holder(NamedTuple):
     pid: str
-    """Empty if the process has ended, and its child processes still lock the folder."""
+    """Process id; empty if the process has ended, but its child processes still lock the folder."""
     starting: bool
 
 
 @contextmanager
 def lock_state(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS) -> Iterator[int]:
-    """Lock the folder for this process and yield the lock's file descriptor; `to_serve` marks a starting server.
+    """Lock a state folder and yield the lock's file descriptor; `to_serve` marks a starting server.
 
     Raises StateInUse if a server is running, or if the folder is still locked after `seconds`. Raises StateUnusable if
     the folder cannot be written, or if a server failed to start in it. The lock ends when this process and all
-    processes that inherit the descriptor have ended.
+    processes that inherited the descriptor have ended.
     """
     private_folder(state)
     with _open_lock(state) as lock:
@@ -91,10 +91,10 @@ def announce_server(state: Path, endpoint: str, pid: int, environment: Mapping[s
 
 
 def wait_for_environment(state: Path, *, appear_seconds: float = 0.0) -> Mapping[str, str] | None:
-    """Return the variables of the folder's server, and wait while it starts; None if no server is running.
+    """Return the variables of a state folder's server, and wait while it starts; None if no server is running.
 
-    A server that was started just before may lock the folder within `appear_seconds`. Raises StateInUse if another
-    process keeps the folder locked, and StateUnusable as `lock_state` does.
+    A server that was started just before must lock the folder within `appear_seconds`. Raises StateInUse if another
+    process keeps the folder locked, and StateUnusable for the same reasons as `lock_state`.
     """
     deadline = time.monotonic() + appear_seconds
     try:
@@ -112,7 +112,7 @@ def wait_for_environment(state: Path, *, appear_seconds: float = 0.0) -> Mapping
 
 
 def running_environment(state: Path) -> Mapping[str, str] | None:
-    """Return the variables of the AWS that is running in the folder; None if none is announced.
+    """Return the variables of the embedded AWS that is running in a state folder; None if none is announced.
 
     Raises StateUnusable if other users can write the announcement, or if its endpoint is on another machine.
     """
@@ -125,12 +125,14 @@ def running_environment(state: Path) -> Mapping[str, str] | None:
     if not is_alive:
         return None
     if not is_this_machine(environment.get("AWS_ENDPOINT_URL", "")):
-        raise StateUnusable(f"{state / RUNNING} points to another machine: remove the file, or choose another --state")
+        raise StateUnusable(
+            f"{state / RUNNING} was written by a server on another machine: remove it, or choose another --state"
+        )
     return environment
 
 
 def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:
-    """Wait for the lock, or raise as `lock_state` does."""
+    """Wait for the lock of a state folder; raises the same errors as `lock_state`."""
     started_at, starting_server, has_reported = time.monotonic(), None, False
     while not _try_lock(lock):
         holder = _holder(state)  # read before the announcement, which is written before the holder changes
@@ -194,7 +196,7 @@ def _write_holder(state: Path, holder: str) -> None:
 
 
 def _holder(state: Path) -> _Holder:
-    """Return the process that locks the folder; a server that was killed is not starting."""
+    """Return the process that holds the folder's lock; `starting` is false for a server that was killed."""
     pid, _, activity = (state / LOCK).read_text(errors="replace").partition(" ")
     return _Holder(pid, starting=activity == STARTING) if _is_alive(pid) else _Holder("", starting=False)
 

@@ -81,7 +81,8 @@ def running_emulator(state: Path) -> Running | None:
         return None
     if not is_this_machine(emulator.endpoint):
         raise Conflict(
-            f"{folder_of(state) / _RUNNING} was written on another machine: remove the file, or choose another --state"
+            f"{folder_of(state) / _RUNNING} was written by a server on another machine: remove the file, or choose "
+            "another --state"
         )
     return emulator
 
