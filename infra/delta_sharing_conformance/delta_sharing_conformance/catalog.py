@@ -1,4 +1,4 @@
-"""Find the shares, schemas and tables of a profile."""
+"""Find the shares, schemas and tables that a profile file gives access to."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OK = httpx.codes.OK
 
 @dataclass
 class ListedTable:
-    """A shared table. Responses about it are cached."""
+    """A shared table, with methods that request its metadata and files. Properties cache the responses."""
 
     client: SharingClient
     entry: Mapping[str, Any]
@@ -31,34 +31,34 @@ class ListedTable:
 
     @property
     def path(self) -> str:
-        """URL path below the endpoint."""
+        """URL path of the table below the server's endpoint."""
         return segments(self.share, self.schema, self.table)
 
     def metadata(self, capabilities: str | None = None, **parameters: str | int) -> Reply:
-        """Send GET .../metadata."""
+        """Send GET .../metadata for the table."""
         return self.client.get(f"{self.path}/metadata", capabilities, **parameters)
 
     def query(self, capabilities: str | None = None, **fields: Any) -> Reply:
-        """Send POST .../query."""
+        """Send POST .../query for the table; `fields` are the request body."""
         return self.client.ask("POST", f"{self.path}/query", body=fields, capabilities=capabilities)
 
     def changes(self, capabilities: str | None = None, **parameters: str | int) -> Reply:
-        """Send GET .../changes."""
+        """Send GET .../changes for the table (its change data feed)."""
         return self.client.get(f"{self.path}/changes", capabilities, **parameters)
 
     @cached_property
     def version_reply(self) -> Reply:
-        """Response to GET .../version."""
+        """Response to GET .../version for the table."""
         return self.client.get(f"{self.path}/version")
 
     @property
     def latest(self) -> int:
-        """The latest version; -1 if the response has none."""
+        """Latest version of the table; -1 if the response names none."""
         return -1 if self.version_reply.version is None else self.version_reply.version
 
     @property
     def access_modes(self) -> list[str]:
-        """Return how clients can read the table ("Access Modes"). The default is `url`."""
+        """Access modes of the table in lower case: `url` for signed URLs (the default), `dir` for credentials."""
         return [str(mode).lower() for mode in self.entry.get("accessModes") or ["url"]]
 
     @cached_property
@@ -69,20 +69,20 @@ class ListedTable:
 
     @property
     def formats(self) -> list[tuple[str, str]]:
-        """Formats in which the table can be queried, with their capabilities headers."""
+        """Response formats in which the table can be queried, each with the capabilities header that requests it."""
         return [(name, FORMATS[name]) for name in self.full_replies]
 
     def files(self, response_format: str) -> list[FileLine]:
-        """Return all files of the latest version."""
+        """Return all files of the latest version of the table, as listed in this response format."""
         return list(files_of(self.full_replies[response_format].lines or []))
 
     def ids(self, response_format: str) -> list[str]:
-        """Sorted ids of all files of the latest version."""
+        """Return the sorted ids of all files of the latest version of the table."""
         return sorted(file.id for file in self.files(response_format))
 
     @cached_property
     def delta_metadata(self) -> Mapping[str, Any]:
-        """The metaData of the table, from either format."""
+        """Delta metaData of the table, from a response in parquet or delta format."""
         for reply in self.full_replies.values():
             for line in reply.lines or []:
                 if isinstance(metadata := line.get("metaData"), dict):
@@ -92,7 +92,7 @@ class ListedTable:
 
     @property
     def columns(self) -> Mapping[str, HintColumn]:
-        """Return columns that hints can use, by name; empty with column mapping."""
+        """Columns that predicate hints can use, by name; empty if the table uses column mapping."""
         configuration = self.delta_metadata.get("configuration") or {}
         if configuration.get("delta.columnMapping.mode", "none") != "none":
             return {}
@@ -100,7 +100,7 @@ class ListedTable:
 
     @cached_property
     def first_version(self) -> int | None:
-        """The first version that can be queried; None if history is not shared."""
+        """Earliest version of the table that can be queried; None if its history is not shared."""
         if self.latest < 0 or not self._has_version(self.latest):
             return None
         low, high = 0, self.latest
@@ -114,7 +114,7 @@ class ListedTable:
 
     @cached_property
     def change_feeds(self) -> Mapping[str, tuple[int, Reply]]:
-        """The longest change feed to the latest version by format: its first version and the response."""
+        """Longest change feed up to the latest version, by response format: its first version and the response."""
         feeds: dict[str, tuple[int, Reply]] = {}
         if self.first_version is None:
             return feeds
@@ -130,7 +130,7 @@ class ListedTable:
 
     @cached_property
     def commit_times(self) -> Mapping[int, int]:
-        """Commit times in milliseconds since the epoch by version, from a range query."""
+        """Commit times by version in milliseconds since the epoch, from a query of a version range."""
         if self.first_version is None:
             return {}
         for capabilities in (PARQUET, DELTA):
@@ -142,18 +142,18 @@ class ListedTable:
 
 
 class Catalog:
-    """The shares, schemas and tables that the profile can see."""
+    """The shares, schemas and tables that a profile gives access to."""
 
     def __init__(self, client: SharingClient, max_tables: int) -> None:
         self.client = client
         self._max_tables = max_tables
 
     def list_items(self, path: str, **parameters: str | int) -> list[dict[str, Any]]:
-        """Return the items of all pages of a listing; empty after an error."""
+        """Return the items on all pages of the listing at a path; empty if the server responds with an error."""
         return [item for reply in self.pages(path, **parameters) for item in items(reply)]
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[Reply]:
-        """Yield the pages of a listing; raises UnsafeResponse if they never end."""
+        """Yield the pages of the listing at a path; raises UnsafeResponse if they never end."""
 
         def get_page(token: str) -> Reply:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
@@ -180,7 +180,7 @@ class Catalog:
 
     @cached_property
     def tables(self) -> list[ListedTable]:
-        """The tables, at most `max_tables` of each share."""
+        """Shared tables, at most `max_tables` of each share."""
         return [
             ListedTable(self.client, item, share, str(item.get("schema", "")), str(item["name"]))
             for share in self.shares
@@ -189,12 +189,12 @@ class Catalog:
 
     @cached_property
     def readable(self) -> list[ListedTable]:
-        """Return tables that can be queried for signed URLs."""
+        """Shared tables for which a query returns signed URLs."""
         return [table for table in self.tables if "url" in table.access_modes and table.full_replies]
 
 
 def items(reply: Reply) -> list[dict[str, Any]]:
-    """Return the items of a page that have a name."""
+    """Return the items of a listing's page, without those that have no name."""
     values = reply.json.get("items", []) if isinstance(reply.json, dict) else []
     return [item for item in values or [] if isinstance(item, dict) and "name" in item]
 

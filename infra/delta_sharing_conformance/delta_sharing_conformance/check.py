@@ -12,30 +12,30 @@ Outcome = Literal["holds", "fails", "not tried"]
 
 
 class CheckFailed(Exception):
-    """The server violates the protocol. The message describes its response."""
+    """The server violates the protocol. The message describes the wrong response."""
 
 
 class CheckSkipped(Exception):
-    """The check does not apply to the shared items. The message says what is missing."""
+    """The check cannot be applied to the shared tables and assets. The message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A requirement of the protocol."""
+    """A requirement of the protocol, and the function that checks whether a server meets it."""
 
     id: str
-    """Permanent name in JSON reports. A check that was renamed keeps its first name here."""
+    """Permanent name of the check in JSON reports. It does not change if the check is renamed."""
     title: str
     section: str
-    """Heading in PROTOCOL.md, or chapter of the OpenSharing specification."""
+    """Section that defines the requirement, in PROTOCOL.md or in the OpenSharing specification."""
     remedy: str
-    """What a server must do."""
+    """What a server must do to meet the requirement."""
     run: Callable[[Catalog], str]
     """Returns a summary of the responses; raises CheckFailed or CheckSkipped."""
 
 
 def check(section: str, *, id: str = "") -> Callable[[Callable[[Catalog], str]], Check]:  # noqa: A002
-    """Make a check from a function. Its name becomes the title, its docstring the remedy."""
+    """Return a decorator that makes a check of a function, with its name as title and its docstring as remedy."""
 
     def make(function: Callable[[Catalog], str]) -> Check:
         title = function.__name__.replace("_", " ")
@@ -52,7 +52,7 @@ def check_each_table(
     max_tables: int | None = None,
     id: str = "",  # noqa: A002
 ) -> Callable[[Callable[[ListedTable], None]], Check]:
-    """Make a check from a function that checks one table; see `run_on_each`."""
+    """Return a decorator that makes a check of a function for one table, which runs on each shared table."""
 
     def make(function: Callable[[ListedTable], None]) -> Check:
         def run(catalog: Catalog) -> str:
@@ -64,7 +64,7 @@ def check_each_table(
 
 
 def run_on_each(tables: Sequence[ListedTable], function: Callable[[ListedTable], None], requirement: str) -> str:
-    """Run a function on each table, and raise CheckSkipped if it skips all of them."""
+    """Run a check's function on each table and return a summary; raises CheckSkipped if it skips all tables."""
     failures, reasons, checked = [], [], 0
     for table in tables:
         try:

@@ -1,4 +1,4 @@
-"""Send requests to a server as a recipient does, and parse the responses."""
+"""Send requests to a sharing server with a recipient's token, and parse the responses."""
 
 import json
 from collections.abc import Mapping
@@ -22,29 +22,29 @@ PARQUET = "responseformat=parquet"
 DELTA = f"responseformat=delta;readerfeatures={FEATURES}"
 BOTH = f"responseformat=parquet,delta;readerfeatures={FEATURES}"
 FORMATS = {"parquet": PARQUET, "delta": DELTA}
-"""Capabilities header of a client that reads one format, by format."""
+"""Header delta-sharing-capabilities of a client that accepts only one response format, by format."""
 
 _MAX_MESSAGE = 160
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A response."""
+    """A response of the server, with parsed headers and body."""
 
     request: str
-    """Method and path, without parameters, which can contain tokens."""
+    """Method and path of the request. Query parameters are omitted, because they can contain tokens."""
     status: int
     headers: httpx.Headers
     body: bytes
 
     @property
     def media(self) -> str:
-        """Content-Type in lower case and without spaces."""
+        """Content-Type header in lower case and without spaces."""
         return str(self.headers.get("content-type", "")).lower().replace(" ", "")
 
     @cached_property
     def json(self) -> Any:
-        """The parsed JSON body; None if it is not JSON."""
+        """Parsed body of the response; None if it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -52,7 +52,7 @@ class Reply:
 
     @cached_property
     def lines(self) -> list[dict[str, Any]] | None:
-        """The JSON objects of the body, one per line; None if a line is not an object."""
+        """JSON objects in the body, one per line (NDJSON); None if a line is not a JSON object."""
         try:
             objects = [json.loads(line) for line in self.body.split(b"\n") if line.strip()]
         except (ValueError, RecursionError):
@@ -61,35 +61,35 @@ class Reply:
 
     @property
     def kinds(self) -> list[str]:
-        """The key of each line: `protocol`, `metaData`, `file`, ..."""
+        """Type of each line in the body, which is its first key: `protocol`, `metaData`, `file` and so on."""
         return [next(iter(line), "") for line in self.lines or []]
 
     @property
     def version(self) -> int | None:
-        """The Delta-Table-Version header; None if it is missing."""
+        """Table version in the Delta-Table-Version header; None if it is missing."""
         text = self.headers.get("delta-table-version", "")
         return int(text) if text.isdigit() else None
 
     @property
     def capabilities(self) -> dict[str, str]:
-        """The entries of the delta-sharing-capabilities header."""
+        """Keys and values in the delta-sharing-capabilities header."""
         entries = self.headers.get(CAPABILITIES, "").lower().split(";")
         return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
     @property
     def format(self) -> str:
-        """The format in the capabilities header; parquet if it names none."""
+        """Response format in the capabilities header; `parquet` if the header names none."""
         return self.capabilities.get("responseformat", "parquet")
 
     @property
     def end(self) -> dict[str, Any]:
-        """The endStreamAction; empty if it is missing."""
+        """Content of the endStreamAction line; empty if it is missing."""
         last = self.lines[-1] if self.lines else {}
         action = last.get("endStreamAction")
         return action if isinstance(action, dict) else {}
 
     def __str__(self) -> str:
-        """Describe the request and its status, without URLs and tokens."""
+        """Describe the request and the status of its response, without URLs and tokens."""
         fields = self.json if isinstance(self.json, dict) else {}
         is_error = self.status >= httpx.codes.BAD_REQUEST
         text = " ".join(f"{fields.get('errorCode') or ''} {fields.get('message') or ''}".split()) if is_error else ""
@@ -104,11 +104,11 @@ class SharingClient:
     endpoint: str
     bearer: str
     agent: str = "delta-sharing-conformance"
-    """User-Agent header."""
+    """Value of the User-Agent header."""
     iceberg: str = ""
-    """Endpoint for Iceberg clients; empty if the profile has none."""
+    """Endpoint of the Iceberg REST catalog; empty if the profile has none."""
     server_errors: list[str] = field(default_factory=list)
-    """Responses with status 5xx."""
+    """Descriptions of all responses with status 5xx."""
 
     def ask(  # noqa: PLR0913 -- the parts of an HTTP request
         self,
@@ -120,7 +120,7 @@ class SharingClient:
         capabilities: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Send a request to a path below the endpoint; raises httpx.HTTPError. Bytes are sent as they are."""
+        """Send a request to a path below the endpoint; raises httpx.HTTPError. `body` is sent as JSON unless bytes."""
         content_type = {} if body is None else {"Content-Type": "application/json; charset=utf-8"}
         all_headers = {**self.headers(capabilities), **content_type, **ACCEPT_ENCODING, **(headers or {})}
         all_headers = {name: value for name, value in all_headers.items() if value}
@@ -135,22 +135,22 @@ class SharingClient:
         return reply
 
     def headers(self, capabilities: str | None = None) -> dict[str, str]:
-        """Return the authorization, agent and capabilities headers."""
+        """Return the Authorization, User-Agent and delta-sharing-capabilities headers of a request."""
         headers = {"Authorization": f"Bearer {self.bearer}", "User-Agent": self.agent}
         return headers if capabilities is None else {**headers, CAPABILITIES: capabilities}
 
     def get(self, path: str, capabilities: str | None = None, /, **parameters: str | int) -> Reply:
-        """Send a GET request."""
+        """Send a GET request to a path below the endpoint."""
         return self.ask("GET", path, parameters=parameters, capabilities=capabilities)
 
     def fetch(self, url: str, byte_range: str = "") -> httpx.Response:
-        """Download a signed URL without the token. `byte_range` is the Range header."""
+        """Download a signed URL, without sending the recipient's token. `byte_range` is the Range header."""
         headers = {**ACCEPT_ENCODING, **({"Range": byte_range} if byte_range else {})}
         return read_response(self.http, url_request(self.http, self.endpoint, url, headers))
 
 
 def segments(*names: str) -> str:
-    """Return the URL path of a share, schema or table, for example /shares/a/schemas/b."""
+    """Return the URL path of a share, schema or table with these names, for example /shares/a/schemas/b."""
     return "".join(
         f"/{kind}/{quote(name, safe='')}" for kind, name in zip(("shares", "schemas", "tables"), names, strict=False)
     )

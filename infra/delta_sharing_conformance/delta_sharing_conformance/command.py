@@ -1,4 +1,4 @@
-"""The command `delta-sharing-conformance`, which checks one server and prints a line for each check."""
+"""Command `delta-sharing-conformance`, which checks one server and prints a line for each check."""
 
 import argparse
 import json
@@ -32,9 +32,9 @@ def main() -> int | str:
 
 
 def check_server(arguments: Sequence[str], program: str, show: Callable[[CheckResult], None] | None = None) -> int:
-    """Check a server, print each result, and return 1 if a check fails, else 0.
+    """Check a server, print the result of each check, and return 1 if a check fails, else 0.
 
-    Raises ProfileError, and SystemExit for invalid arguments.
+    Raises ProfileError for an invalid profile file, and SystemExit for invalid arguments.
     """
     options = _parser(program).parse_args(arguments)
     profile = read_profile(options.profile)

@@ -1,4 +1,4 @@
-"""Expectations of responses. Each function raises CheckFailed and describes the difference."""
+"""Expectations about responses. Each function raises CheckFailed, with the difference, if a response does not match."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,25 +25,25 @@ OPTIONAL: Keys = {"expirationTimestamp": int, "version": int, "timestamp": int, 
 
 
 def that(condition: bool, message: object) -> None:
-    """Fail with the message unless the condition is true."""
+    """Raise CheckFailed with the message unless the condition is true."""
     if not condition:
         raise CheckFailed(str(message))
 
 
 def ok(reply: Reply) -> Reply:
-    """Expect status 200."""
+    """Expect a response with status 200, and return it."""
     that(reply.status == httpx.codes.OK, reply)
     return reply
 
 
 def error(reply: Reply, *statuses: int) -> Reply:
-    """Expect one of these statuses, and the error body."""
+    """Expect a response with one of these statuses and the protocol's error body, and return it."""
     that(reply.status in statuses, f"{reply}, not {' or '.join(map(str, statuses))}")
     return error_body(reply)
 
 
 def error_body(reply: Reply) -> Reply:
-    """Expect JSON with `errorCode` and `message`."""
+    """Expect a JSON body with `errorCode` and `message`, and return the response."""
     that(reply.media.startswith(JSON), f"{reply} with Content-Type {reply.media or 'none'}, not {JSON}")
     fields = reply.json if isinstance(reply.json, dict) else {}
     missing = [name for name in ("errorCode", "message") if not isinstance(fields.get(name), str)]
@@ -52,7 +52,7 @@ def error_body(reply: Reply) -> Reply:
 
 
 def fields(name: str, value: object, keys: Keys) -> Mapping[str, Any]:
-    """Expect an object with these keys, and values of these types."""
+    """Expect a JSON object with these keys and types of values, and return it; `name` is for messages."""
     if not isinstance(value, dict):
         raise CheckFailed(f"{name} is not an object")
     for key, kind in keys.items():
@@ -64,7 +64,7 @@ def fields(name: str, value: object, keys: Keys) -> Mapping[str, Any]:
 
 
 def lines(reply: Reply) -> Sequence[Mapping[str, Any]]:
-    """Expect NDJSON with a version: protocol, metaData, then other lines, each with one key."""
+    """Expect NDJSON with a table version and lines with one key each: protocol, metaData, then others."""
     ok(reply)
     that(reply.media == NDJSON, f"{reply} with Content-Type {reply.media or 'none'}, not {NDJSON}")
     that(reply.version is not None, f"{reply} without Delta-Table-Version")
@@ -77,7 +77,7 @@ def lines(reply: Reply) -> Sequence[Mapping[str, Any]]:
 
 
 def head(reply: Reply, response_format: str) -> None:
-    """Expect protocol and metaData in this format, and the format in the header."""
+    """Expect protocol and metaData lines in this response format, and the format in the capabilities header."""
     protocol, metadata = (next(iter(line.values())) for line in lines(reply)[:2])
     that(reply.format == response_format, f"{reply} in {reply.format} format")
     if response_format == "parquet":
@@ -96,7 +96,7 @@ def head(reply: Reply, response_format: str) -> None:
 
 
 def body(reply: Reply, response_format: str, kinds: Iterable[str], *, changes: bool = False) -> None:
-    """Expect lines of these kinds after the first two, each with the keys of its format."""
+    """Expect lines of these types after protocol and metaData, each with the keys of the response format."""
     head(reply, response_format)
     allowed = {*kinds, "endStreamAction"}
     for line in lines(reply)[2:]:
@@ -115,14 +115,14 @@ def body(reply: Reply, response_format: str, kinds: Iterable[str], *, changes: b
 
 
 def same_ids(name: str, actual: Sequence[str], expected: Sequence[str]) -> None:
-    """Expect the same ids in any order."""
+    """Expect two lists to contain the same file ids, in any order; `name` is for messages."""
     missing, extra = len({*expected} - {*actual}), len({*actual} - {*expected})
     message = f"{name}: {missing} files missing, {extra} unexpected, {len(actual) - len({*actual})} duplicates"
     that(sorted(actual) == sorted(expected), message)
 
 
 def versions_between(files: Iterable[FileLine], first: int, last: int) -> None:
-    """Expect files of versions from `first` to `last`."""
+    """Expect each file to have a version from `first` to `last`."""
     outside = [file.version for file in files if file.version is None or not first <= file.version <= last]
     that(not outside, f"a file of version {outside[:1]} outside the range from {first} to {last}")
 
@@ -132,10 +132,10 @@ def _has_type(value: object, kind: type | tuple[type, ...]) -> bool:
 
 
 def files(reply: Reply) -> list[FileLine]:
-    """Return the files of a response."""
+    """Return the files that a response lists."""
     return list(files_of(lines(reply)))
 
 
 def ids(reply: Reply) -> list[str]:
-    """Return the file ids of a response."""
+    """Return the ids of the files that a response lists."""
     return [file.id for file in files(reply)]

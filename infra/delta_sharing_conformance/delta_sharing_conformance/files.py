@@ -1,4 +1,4 @@
-"""Parse file lines of both formats, and their partition values and statistics."""
+"""Parse the file lines of both response formats, with partition values and statistics."""
 
 import json
 import re
@@ -14,16 +14,16 @@ Value = int | str
 
 @dataclass(frozen=True, slots=True)
 class HintColumn:
-    """A column that a hint can name."""
+    """A column that a predicate hint can compare with a literal."""
 
     name: str
     type: str
-    """Type in the schema: `integer`, `date`, `string`, ..."""
+    """Type of the column in the Delta schema, such as `integer`, `date` or `string`."""
     partition: bool
 
     @property
     def value_type(self) -> str:
-        """Type in JSON predicates ("JSON predicates for Filtering")."""
+        """Type of the column in JSON predicates (PROTOCOL.md, "JSON predicates for Filtering")."""
         return {"integer": "int", "short": "int", "byte": "int", "boolean": "bool"}.get(self.type, self.type)
 
     def value(self, text: object) -> Value | None:
@@ -35,10 +35,10 @@ class HintColumn:
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A line that names a file, in either format."""
+    """A line of a response that lists a file, in parquet or delta format."""
 
     action: str
-    """`add`, `remove` or `cdf`; `add` for files of a snapshot."""
+    """Type of action: `add`, `remove` or `cdf`; always `add` for files of a snapshot."""
     id: str
     url: str
     size: int
@@ -48,10 +48,10 @@ class FileLine:
     partition: Mapping[str, Any]
     stats: Mapping[str, Any]
     vector: Mapping[str, Any] | None
-    """Deletion vector."""
+    """Descriptor of the deletion vector; None if the file has none."""
 
     def range(self, column: HintColumn) -> tuple[Value, Value] | None:
-        """Return the smallest and largest value of a column; None if they are uncertain."""
+        """Return the minimum and maximum of a column in the file; None if statistics do not give exact ones."""
         if column.partition:
             value = column.value(self.partition.get(column.name))
             return None if value is None else (value, value)
@@ -61,7 +61,7 @@ class FileLine:
         return bounds[0], bounds[1]  # type: ignore[return-value]  # neither is None
 
     def nulls(self, column: HintColumn) -> tuple[bool, bool]:
-        """Return whether the column certainly has a null, and a value that is not null."""
+        """Return whether statistics prove that the column has a null, and that it has a value that is not null."""
         if column.partition:
             null = column.value(self.partition.get(column.name)) is None
             return null, not null
@@ -72,7 +72,7 @@ class FileLine:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows; None without statistics."""
+        """Number of rows in the file without deleted ones; None without statistics."""
         rows = self.stats.get("numRecords")
         if not isinstance(rows, int):
             return None
@@ -80,7 +80,7 @@ class FileLine:
 
 
 def files_of(lines: Sequence[Mapping[str, Any]]) -> Iterator[FileLine]:
-    """Yield the files in lines. Missing fields are empty."""
+    """Yield the files that lines of a response list. Missing fields of a file are empty."""
     for line in lines:
         for kind in ("file", "add", "cdf", "remove"):
             entry = line.get(kind)
@@ -103,7 +103,7 @@ def files_of(lines: Sequence[Mapping[str, Any]]) -> Iterator[FileLine]:
 
 
 def columns_of(metadata: Mapping[str, Any]) -> dict[str, HintColumn]:
-    """Return the columns that hints can use: comparable types, and names that need no quotes."""
+    """Return the columns that hints can use, by name: those with comparable types and names that need no quotes."""
     try:
         fields = json.loads(metadata["schemaString"])["fields"]
     except (KeyError, TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Checks of predicate hints. A response can have too many files, but never too few; invalid hints are ignored.
+"""Checks of predicate hints. A response can list too many files, but never too few; invalid hints are ignored.
 
-Partition values and statistics show which files certainly have a matching row and must be in the response.
+Partition values and statistics prove that some files have a matching row, so that the response must list them.
 """
 
 import json
@@ -22,13 +22,13 @@ _OPERATORS = {
     ">=": ("greaterThanOrEqual", "<="),
     "<>": ("", "<>"),
 }
-"""SQL operator: its JSON name, and the SQL operator with swapped operands."""
+"""For each SQL operator, its name in JSON predicates, and the SQL operator with swapped operands."""
 _SPELLINGS = {
     "=": ("direct", "swapped", "or null", "and not null"),
     "<": ("direct", "swapped", "negated"),
     ">=": ("swapped", "negated"),
 }
-"""Equivalent spellings of a JSON predicate."""
+"""Equivalent forms of a JSON predicate that are sent, by SQL operator."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _COLUMNS = 2
 _REQUIREMENT = "has columns with partition values or statistics that can be compared"
@@ -38,11 +38,11 @@ _REQUIREMENT = "has columns with partition values or statistics that can be comp
 class _Predicate:
     column: HintColumn
     operator: str
-    """SQL operator, or IS NULL, or IS NOT NULL."""
+    """SQL comparison operator, IS NULL or IS NOT NULL."""
     literal: Value = ""
 
     def matches(self, file: FileLine) -> bool:
-        """Return whether a row of the file certainly matches."""
+        """Return whether partition values or statistics prove that a row of the file matches."""
         if self.operator.startswith("IS"):
             has_null, has_value = file.nulls(self.column)
             return has_null if self.operator == "IS NULL" else has_value
@@ -71,7 +71,7 @@ class _Predicate:
         return {"op": _OPERATORS[self.operator][0], "children": [column, literal]}
 
     def negated(self) -> Mapping[str, Any]:
-        """Return the predicate as NOT of the opposite operator."""
+        """Return the JSON predicate as a NOT of the opposite operator."""
         return {"op": "not", "children": [_Predicate(self.column, _NEGATED[self.operator], self.literal).json()]}
 
 
@@ -88,7 +88,7 @@ def _compare(value: Value, operator: str, literal: Value) -> bool:
 
 
 def _predicates(table: ListedTable, files: list[FileLine]) -> Iterator[_Predicate]:
-    """Yield predicates on a few columns, partition columns first."""
+    """Yield predicates on a few columns of a table, partition columns first."""
     columns = sorted(table.columns.values(), key=lambda column: not column.partition)
     usable = [column for column in columns if any(file.range(column) or any(file.nulls(column)) for file in files)]
     for column in usable[:_COLUMNS]:
@@ -109,7 +109,7 @@ def _width(bounds: tuple[Value, Value]) -> int:
 
 
 def _check_hints(tables: list[ListedTable], syntax: str, **fields: Any) -> str:
-    """Send each predicate in every spelling, and expect all files that certainly match."""
+    """Send each predicate in all equivalent forms, and expect all files that have a matching row."""
     queries = 0
 
     def send_hints(table: ListedTable) -> None:
@@ -132,7 +132,7 @@ def _check_hints(tables: list[ListedTable], syntax: str, **fields: Any) -> str:
 
 
 def _spellings(syntax: str, predicate: _Predicate) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the description and the body fields of each spelling."""
+    """Yield the description and the request body's fields for each equivalent form of a predicate."""
     if syntax == "sql":
         for text in {predicate.sql(), predicate.sql(swapped=True)}:
             yield f"predicateHints [{text}]", {"predicateHints": [text]}

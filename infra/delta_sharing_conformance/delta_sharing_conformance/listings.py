@@ -9,11 +9,11 @@ from delta_sharing_conformance.check import Check, CheckSkipped, check
 from delta_sharing_conformance.client import BOTH, Reply, segments
 
 ABSENT = "no_such_thing_9f4c1d27"
-"""A name that does not exist."""
+"""Name that no share, schema or table has."""
 
 
 def listing_page(reply: Reply) -> Mapping[str, Any]:
-    """Expect a valid page of a listing, and return its fields."""
+    """Expect a valid page of a listing, and return the fields of its JSON object."""
     expect.ok(reply)
     expect.that(reply.media == "application/json;charset=utf-8", f"{reply} with Content-Type {reply.media or 'none'}")
     page = expect.fields("the response", reply.json, {})
@@ -23,7 +23,7 @@ def listing_page(reply: Reply) -> Mapping[str, Any]:
 
 
 def check_pages(catalog: Catalog, path: str) -> str:
-    """Expect pages of one item to contain the same items as the listing."""
+    """Expect pages with one item each to contain the same items as the complete listing at a path."""
     expected = [item for reply in catalog.pages(path) for item in listing_page(reply).get("items", [])]
     actual: list[Any] = []
     for reply in catalog.pages(path, maxResults=1):
@@ -44,7 +44,7 @@ def _first_share(catalog: Catalog) -> str:
 
 
 def _largest_schema(catalog: Catalog) -> tuple[str, str]:
-    """Return the share and schema with the most tables."""
+    """Return the names of the share and schema that have the most tables."""
     if not catalog.schemas:
         raise CheckSkipped("no shared schemas")
     schemas = [(table.share, table.schema) for table in catalog.tables]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_BYTES = 1024 * 1024
-"""Maximum size of a profile, because the path can name any file."""
+"""Maximum size of a profile file in bytes, because the path can name any file."""
 
 
 class ProfileError(ValueError):
@@ -19,7 +19,7 @@ class Profile:
     endpoint: str
     token: str
     iceberg: str
-    """Endpoint for Iceberg clients; empty if the file has none."""
+    """Endpoint of the Iceberg REST catalog; empty if the file has none."""
 
 
 def read_profile(path: Path) -> Profile:

@@ -1,4 +1,4 @@
-"""Run the checks in the order of both protocols."""
+"""Run all checks, in the order of the Delta Sharing protocol and the OpenSharing specification."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MAX_TABLES = 20
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check. The fields are those of JSON reports; `check` is the id."""
+    """Result of one check. Its fields are the keys of JSON reports; `check` is the id of the check."""
 
     check: str
     title: str

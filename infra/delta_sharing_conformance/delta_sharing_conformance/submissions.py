@@ -13,7 +13,7 @@ MAX_WAIT_SECONDS = 60.0
 
 
 def _submit(table: ListedTable, **fields: object) -> tuple[Reply, str]:
-    """Submit a query; return the response and queryId, which is empty after a synchronous query."""
+    """Submit an asynchronous query of a table; return the response and queryId (empty if it has the result)."""
     fields = {"idempotencyKey": secrets.token_hex(16), **fields}
     reply = expect.ok(table.query(f"{table.formats[0][1]};asyncquery=true", **fields))
     status = reply.lines[0].get("queryStatus") if reply.lines else None
@@ -21,7 +21,7 @@ def _submit(table: ListedTable, **fields: object) -> tuple[Reply, str]:
 
 
 def _submit_pending(table: ListedTable, **fields: object) -> str:
-    """Submit a query and return its queryId; raises CheckSkipped if the response has the result."""
+    """Submit an asynchronous query and return its queryId; raises CheckSkipped if the response has the result."""
     _, query = _submit(table, **fields)
     if not query:
         raise CheckSkipped("the server runs all queries synchronously")
@@ -33,7 +33,7 @@ def _poll(table: ListedTable, query: str) -> Reply:
 
 
 def _wait_for(table: ListedTable, query: str) -> Reply:
-    """Poll a submitted query until it is no longer pending."""
+    """Poll a submitted query until it is no longer pending, and return the last response."""
     deadline = time.monotonic() + MAX_WAIT_SECONDS
     while (reply := expect.ok(_poll(table, query))).kinds == ["queryStatus"]:
         status = str((reply.lines or [{}])[0]["queryStatus"].get("status")).lower()

@@ -16,27 +16,27 @@ MAX_BYTES = 64 * 1024 * 1024
 """Maximum size of a decompressed response body, or of one line of a streamed response."""
 
 MAX_COMPRESSION_RATIO = 16
-"""Maximum compression ratio of responses with many lines. Signed URLs do not compress better."""
+"""Maximum compression ratio of responses with many lines, which real responses with signed URLs do not reach."""
 
 MAX_PAGES = 10_000
 """Maximum number of pages in one listing or query."""
 
 ACCEPT_ENCODING = {"Accept-Encoding": "gzip"}
-"""Accept only gzip: its ratio of at most 1,000 keeps one network read below MAX_BYTES when decompressed."""
+"""Request header for gzip only. Its ratio of at most 1,000 keeps each decompressed network read below MAX_BYTES."""
 
 _AWS_METADATA = ipaddress.ip_network("fd00:ec2::/32")
 """IPv6 addresses of the AWS instance metadata service, which serves credentials."""
 
 
 class UnsafeResponse(httpx.HTTPError):
-    """A response or URL of the server is unsafe, so it was not read. The message never contains the URL."""
+    """A response or URL from the server is unsafe, so it was not read. The message never contains the URL."""
 
 
 _Page = TypeVar("_Page")
 
 
 def read_response(client: httpx.Client, request: httpx.Request) -> httpx.Response:
-    """Send a request and read its response; raises UnsafeResponse as `body_parts` does."""
+    """Send a request and read the whole response; raises UnsafeResponse for the same reasons as `body_parts`."""
     with closing(client.send(request, stream=True, follow_redirects=False)) as response:
         body = b"".join(body_parts(response))
     headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
@@ -44,7 +44,7 @@ def read_response(client: httpx.Client, request: httpx.Request) -> httpx.Respons
 
 
 def body_parts(response: httpx.Response, max_ratio: int = 0) -> Iterator[bytes]:
-    """Yield the decompressed body of a response.
+    """Yield the decompressed body of a response in chunks.
 
     Raises UnsafeResponse if the compression is not gzip, or if the size exceeds both MAX_BYTES and `max_ratio` times
     the compressed size.
@@ -61,7 +61,7 @@ def body_parts(response: httpx.Response, max_ratio: int = 0) -> Iterator[bytes]:
 
 
 def body_lines(response: httpx.Response) -> Iterator[bytes]:
-    """Yield the lines of a response, in any number; raises UnsafeResponse as `body_parts` does."""
+    """Yield the lines of a response of any size; raises UnsafeResponse if a line or the compression is too large."""
     line = bytearray()
     for part in body_parts(response, MAX_COMPRESSION_RATIO):
         first, *rest = part.split(b"\n")
@@ -70,12 +70,12 @@ def body_lines(response: httpx.Response) -> Iterator[bytes]:
             yield bytes(line)
             line = bytearray(start)
         if len(line) > MAX_BYTES:
-            raise UnsafeResponse(f"a line of more than {MAX_BYTES >> 20} MiB")
+            raise UnsafeResponse(f"a response has a line of more than {MAX_BYTES >> 20} MiB")
     yield bytes(line)
 
 
 def all_pages(get_page: Callable[[str], _Page], next_token: Callable[[_Page], str]) -> Iterator[_Page]:
-    """Yield the page for the token "" and all following pages; raises UnsafeResponse if they never end."""
+    """Yield the first page (page token "") and all following pages; raises UnsafeResponse if they never end."""
     tokens, token = {""}, ""
     while True:
         yield (page := get_page(token))
@@ -88,30 +88,30 @@ def all_pages(get_page: Callable[[str], _Page], next_token: Callable[[_Page], st
 
 
 def url_request(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Request:
-    """Return a GET request for a URL from the server at `endpoint`; raises UnsafeResponse as `check_url` does."""
+    """Return a GET request for a URL that the server at `endpoint` sent; raises UnsafeResponse if it is unsafe."""
     check_url(endpoint, url)
     return client.build_request("GET", url, headers=headers)
 
 
 def check_url(endpoint: str, url: str) -> None:
-    """Raise UnsafeResponse for an invalid or local URL, unless the endpoint is local too."""
+    """Raise UnsafeResponse if a URL is invalid or points to a local address, unless the endpoint is local too."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
-        raise UnsafeResponse("refusing to use an invalid URL") from None
+        raise UnsafeResponse("a URL from the server was not used, because it is invalid") from None
     if parsed.scheme not in {"http", "https"}:
-        raise UnsafeResponse("refusing to use a URL that is not http or https")
+        raise UnsafeResponse("a URL from the server was not used, because it is not http or https")
     address = next(_local_addresses(parsed.host), None)
     if address is not None and next(_local_addresses(httpx.URL(endpoint).host), None) is None:
-        raise UnsafeResponse(f"refusing to use a URL with the loopback or link-local address {address}")
+        raise UnsafeResponse(f"a URL from the server was not used: it has the loopback or link-local address {address}")
 
 
 def _local_addresses(host: str) -> Iterator[str]:
-    """Yield the addresses of a host that are loopback, link-local or the AWS metadata service."""
+    """Yield those IP addresses of a host that are loopback, link-local or of the AWS metadata service."""
     try:
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except UnicodeError:
-        raise UnsafeResponse("refusing to use a URL with an invalid host") from None
+        raise UnsafeResponse("a URL from the server was not used, because its host is invalid") from None
     except OSError:  # the request fails with a better message, or a proxy resolves the name
         return
     for text in sorted(addresses):

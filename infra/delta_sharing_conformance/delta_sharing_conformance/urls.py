@@ -16,7 +16,7 @@ CREDENTIALS = "Generate Temporary Table Credential"
 DIRECTORY = "has the access mode dir"
 HAS_FILE = "can be queried and has a file"
 MAX_DOWNLOAD = 4_000_000
-"""Maximum size in bytes of files that are downloaded completely."""
+"""Maximum size in bytes of files that checks download completely."""
 _CREDENTIALS = {
     "awsTempCredentials": ("accessKeyId", "secretAccessKey", "sessionToken"),
     "azureUserDelegationSas": ("sasToken",),
@@ -121,7 +121,7 @@ def tables_without_URLs_cannot_be_queried(table: ListedTable) -> None:  # noqa: 
 
 
 def check_credentials(credentials: Mapping[str, Any]) -> None:
-    """Expect one type of credentials, and an expiration time in the future."""
+    """Expect temporary credentials of exactly one cloud, with an expiration time in the future."""
     kinds = [name for name in _CREDENTIALS if credentials.get(name)]
     expect.that(len(kinds) == 1, f"credentials of {len(kinds)} types instead of one")
     expect.fields(kinds[0], credentials[kinds[0]], dict.fromkeys(_CREDENTIALS[kinds[0]], str))

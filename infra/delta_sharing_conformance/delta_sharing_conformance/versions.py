@@ -8,7 +8,7 @@ from delta_sharing_conformance.check import CheckSkipped, check_each_table
 from delta_sharing_conformance.client import BOTH, DELTA, FORMATS
 
 NOT_OFFERED = {404, 405, 501}
-"""Statuses of servers that do not have an endpoint."""
+"""HTTP statuses with which servers respond if they do not support an endpoint."""
 HISTORY = "shares its history"
 
 
@@ -19,7 +19,7 @@ def iso_time(milliseconds: int) -> str:
 
 
 def require_history(table: ListedTable) -> int:
-    """Return the first version that can be queried; raises CheckSkipped without shared history."""
+    """Return the earliest version of a table that can be queried; raises CheckSkipped if history is not shared."""
     if table.first_version is None:
         raise CheckSkipped(f"no shared table {HISTORY}")
     return table.first_version

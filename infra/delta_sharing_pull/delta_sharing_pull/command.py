@@ -1,4 +1,4 @@
-"""The command `delta-sharing-pull`, which downloads shared tables and folders."""
+"""Command `delta-sharing-pull`, which downloads shared tables and folders."""
 
 import json
 import os
@@ -47,7 +47,7 @@ _FORMATS: Final = {".parquet": "parquet", ".csv": "csv"}
 
 
 class Output(Protocol):
-    """Destination of messages, JSON results and progress."""
+    """Destination to which the command prints messages, JSON results and progress."""
 
     as_json: bool
 
@@ -55,14 +55,14 @@ class Output(Protocol):
         """Print a message, unless --json is set."""
 
     def json(self, value: object) -> None:
-        """Print a result in JSON."""
+        """Print a result as JSON."""
 
     def terminal(self) -> "Console":
         """Return the console for the progress bar, on stderr."""
 
 
 class _Terminal:
-    """Prints to stdout and stderr. Control characters in names from servers are escaped."""
+    """Output to stdout and stderr, with control characters escaped in names from servers."""
 
     as_json = False
 
@@ -186,7 +186,7 @@ def _table_download(  # noqa: PLR0913, PLR0917 -- the options of the command
 def _folder_download(
     output: Output, reader: FolderReader, name: SharedName, target: str, include: Sequence[str]
 ) -> Callable[[], bool]:
-    """Return a function that downloads a folder and returns whether no file was skipped."""
+    """Return a function that downloads a folder and returns True if it skipped no file."""
     previous: FolderResult | None = None
 
     def download() -> bool:

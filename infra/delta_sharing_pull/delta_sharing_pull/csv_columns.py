@@ -28,12 +28,12 @@ def check_types(types: Mapping[str, Any]) -> None:
 
 
 def text_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the column types to pass to pyarrow's CSV writer."""
+    """Return the schema to pass to pyarrow's CSV writer: the same columns with types that it can write without loss."""
     return pa.schema([pa.field(field.name, _text_type(field.type)) for field in schema])
 
 
 def text_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch to the types of `text_schema`."""
+    """Convert the columns of a batch to the types in the result of `text_schema`."""
     columns = [_column(column, field.type) for column, field in zip(batch.columns, batch.schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -59,7 +59,7 @@ def _timestamp_column(column: Any, kind: Any) -> Any:
 
 
 def _text(value: Any, kind: pa.DataType) -> str:
-    """Return the text of a value, in a cell or as a JSON string."""
+    """Format a value as the string for a CSV cell or within JSON."""
     types = pa.types
     if types.is_floating(kind):
         return _float(value, single=types.is_float32(kind))

@@ -1,4 +1,4 @@
-"""A local Delta table that copies a shared table file by file. Each commit copies one version of the source.
+"""Local Delta table that is a copy of a shared table. Each commit copies one version of the source.
 
 A commit adds the files that are new in the source, removes those that it no longer lists, and records the version of
 the source (Delta's `txn`). Files are compared by key and no rows are read, so the copy has exactly the rows of the
@@ -25,25 +25,25 @@ _APP_ID: Final = "deltaic-pull/"
 
 @dataclass
 class DeltaCopy:
-    """State of a copy, read from its Delta log."""
+    """State of a copy of a shared table, read from the copy's Delta log."""
 
     folder: Path
     version: int = -1
-    """Version of the copy's log; -1 before the first commit."""
+    """Version of the copy's own Delta log; -1 before the first commit."""
     source: str = ""
-    """Full name of the source table in lower case; empty if this is not a copy."""
+    """Full name of the source table in lower case; empty if the folder contains no copy."""
     source_version: int = -1
     protocol: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     files: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """Current `add` actions by `logical_file`."""
+    """Current `add` actions of the copy, by the key that `snapshot.logical_file` returns."""
 
     @classmethod
     def read(cls, folder: Path, name: SharedName) -> "DeltaCopy":
-        """Read the copy in a folder, which can be empty or missing.
+        """Read the copy of a shared table in a folder, which can be empty or missing.
 
-        Raises InvalidParameter if the folder has a copy of another table, any other table, or other files, and
-        NotFound if its log is incomplete.
+        Raises InvalidParameter if the folder contains a copy of another table, a Delta table that is not a copy, or
+        other files; NotFound if files of the Delta log are missing.
         """
         copy = cls(folder)
         for version, path in enumerate(sorted((folder / LOG).glob("?" * 20 + ".json"))):
@@ -74,9 +74,9 @@ class DeltaCopy:
                     self.source, self.source_version = fields["appId"].removeprefix(_APP_ID), fields["version"]
 
     def check_compatible(self, snapshot: Snapshot) -> None:
-        """Raise InvalidParameter for an earlier version in which a column has a different type.
+        """Raise InvalidParameter if the snapshot is earlier than the copy and a column has a different type in it.
 
-        deltalake cannot read such a log: it parses the statistics of removed files with the current type.
+        deltalake could not read the log, because it parses the statistics of removed files with the current type.
         """
         if snapshot.version >= self.source_version:
             return
@@ -89,12 +89,12 @@ class DeltaCopy:
                 )
 
     def is_missing(self, file: SharedFile) -> bool:
-        """Return whether a data file or its deletion vector must be downloaded."""
+        """Return whether the data file or its deletion vector must still be downloaded."""
         data, vector = self.folder / file.data_name, self.folder / file.vector_name
         return not (data.is_file() and data.stat().st_size == file.size and vector.exists())
 
     def commit(self, snapshot: Snapshot, name: SharedName) -> bool:
-        """Commit a snapshot whose files are all downloaded, and return whether anything changed.
+        """Commit a snapshot of the source whose files are all downloaded, and return whether the copy changed.
 
         Raises Conflict if another process has committed since `read`.
         """

@@ -1,4 +1,4 @@
-"""Download one object to a file that appears only when complete; a later attempt continues an incomplete download."""
+"""Download an object to a file that appears only when it is complete. Later attempts resume the download."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ class UrlRefused(PermissionDenied):
 
 
 class ObjectChanged(Conflict):
-    """The object has a different ETag than expected."""
+    """The object changed: it has a different ETag than the expected one."""
 
 
 def save(  # noqa: PLR0913 -- source, destination and size of one object
@@ -35,9 +35,9 @@ def save(  # noqa: PLR0913 -- source, destination and size of one object
 ) -> None:
     """Download an object of `size` bytes to `partial`, then rename it to `target`.
 
-    `read` yields the bytes from an offset on, so bytes that `partial` already has are not downloaded again.
-    `on_bytes` receives the length of each chunk. With `exact=False`, `size` is the maximum.
-    Raises Unavailable if the object is shorter than `size`, NotFound if it is longer.
+    `read` yields the bytes from an offset on, so that bytes in `partial` are not downloaded again. `on_bytes` receives
+    the length of each chunk in bytes. With `exact=False`, the object can be smaller than `size`.
+    Raises Unavailable if the object is smaller than permitted, NotFound if it is larger.
     """
     offset = partial.stat().st_size if partial.exists() else 0
     if not exact or offset > size:
@@ -61,7 +61,7 @@ def save(  # noqa: PLR0913 -- source, destination and size of one object
 
 
 class UrlReader:
-    """HTTP client that reads the signed URLs of one server. For use by several threads."""
+    """HTTP client that reads objects from the signed URLs of one sharing server. Threads can share it."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -72,7 +72,7 @@ class UrlReader:
         self._http.close()
 
     def read(self, url: str, start: int, etag: str = "") -> Iterator[bytes]:
-        """Yield an object's bytes from offset `start` on, if it has this ETag.
+        """Yield the bytes of the object at a signed URL from offset `start` on, if the object has this ETag.
 
         Raises UrlRefused, ObjectChanged, NotFound if the object was deleted, and Unavailable for temporary failures.
         """
@@ -93,7 +93,7 @@ class UrlReader:
 
 
 def _is_complete(status: int) -> bool:
-    """Return whether the response has the whole object; raises an error for other statuses."""
+    """Return True for the status of a whole object, False for that of a range; raises a PullError otherwise."""
     if status in {200, 206}:
         return status == 200  # noqa: PLR2004 -- OK: the store can ignore the Range header
     if status in {400, 401, 403}:

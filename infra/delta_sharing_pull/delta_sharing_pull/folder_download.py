@@ -20,7 +20,7 @@ from delta_sharing_pull.responses import SharedObject
 from delta_sharing_pull.retries import retry
 
 _INVALID_PATH: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
-"""Errors for a path that conflicts with a folder or file, or is too long for the file system."""
+"""Operating system errors for a path that conflicts with a folder or file, or that is too long."""
 
 _ATTEMPTS: Final = 5
 _BATCH_OBJECTS, _BATCH_BYTES = 32, 32 << 20
@@ -29,19 +29,19 @@ _MAX_SKIPPED_NAMES: Final = 20
 
 @dataclass
 class FolderResult:
-    """Result of one download. The fields are the output of `--json`."""
+    """Result of one download of a folder. Its fields are the output of `--json`."""
 
     files: int = 0
-    """Objects that match --include and have a valid file name."""
+    """Number of objects that match --include and have a valid file name."""
     fetched: int = 0
-    """Objects that were downloaded because they are new or have changed."""
+    """Number of objects that were downloaded because they are new or have changed."""
     unnamed: int = 0
-    """Objects that were skipped because their names are not valid file names."""
+    """Number of objects that were skipped because their names are not valid file names."""
     names: list[str] = field(default_factory=list)
     """Names of the first skipped objects."""
 
     def skip(self, name: str) -> None:
-        """Count a skipped object."""
+        """Count an object that was skipped, and record its name if it is among the first."""
         self.unnamed += 1
         if len(self.names) < _MAX_SKIPPED_NAMES:
             self.names.append(name)
@@ -57,7 +57,7 @@ class FolderDownload:
         self._progress = progress
 
     def run(self) -> FolderResult:
-        """Download new and changed objects. Other files of the local folder stay unchanged."""
+        """Download new and changed objects. Other files in the local folder stay unchanged."""
         result = FolderResult()
         with lock_folder(self._folder) as state, closing(ObjectIndex(state / "objects.sqlite")) as index:
 
@@ -100,7 +100,7 @@ class FolderDownload:
             yield batch
 
     def _download(self, source: ReadableObject, state: Path) -> DownloadedObject | str | None:
-        """Download an object. Return its name if the path is invalid, None if it was deleted."""
+        """Download an object. Return its name if that is an invalid path, None if it was deleted."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._save(source, state)

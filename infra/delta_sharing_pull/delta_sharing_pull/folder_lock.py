@@ -1,4 +1,4 @@
-"""A lock that allows one download at a time in a folder."""
+"""Lock of a local folder, which permits only one download to it at a time."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ STATE_FOLDER: Final = ".deltaic-pull"
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[Path]:
-    """Create and lock a folder, and yield its state folder; raises Conflict if already locked."""
+    """Create and lock a folder, and yield its state folder; raises Conflict if another process has locked it."""
     state = folder / STATE_FOLDER
     state.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:

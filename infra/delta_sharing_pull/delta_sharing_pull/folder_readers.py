@@ -1,4 +1,4 @@
-"""List and read the objects of volumes, skills and model versions, by credentials or signed URLs."""
+"""List and read the files of volumes, skills and model versions, with temporary credentials or signed URLs."""
 
 import re
 import time
@@ -21,34 +21,34 @@ _CHUNK_BYTES: Final = 1 << 18
 _RENEW_SECONDS: Final = 300
 _ACCESS_POINT: Final = r"arn:aws[a-z-]*:s3:[a-z0-9-]+:\d{12}:accesspoint/[a-z0-9-]{3,50}"
 _LOCATION: Final = re.compile(rf"(?i:s3[an]?)://({_ACCESS_POINT}|[A-Za-z0-9][A-Za-z0-9._-]+)(?:/+(.*?))?/*")
-"""Groups: the bucket or access point, and the prefix without leading and trailing slashes."""
+"""Matches an S3 location. Groups: bucket or access point, and the prefix without leading and trailing slashes."""
 KINDS: Final = {"volume": "volumes", "skill": "skills", "model": "models"}
 
 
 class ReadableObject(NamedTuple):
-    """An object and its read function, which raises ObjectChanged if the ETag differs."""
+    """An object, and a function that reads it from an offset on and raises ObjectChanged if its ETag differs."""
 
     object: SharedObject
     read: Callable[[int], Iterator[bytes]]
 
 
 class FolderReader(Protocol):
-    """Lists and opens the objects of a folder. Several threads can call `open`."""
+    """Reader that lists and opens the objects of a shared folder. Several threads can call `open`."""
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
-        """Yield all objects, one page at a time."""
+        """Yield all objects of the folder, one page at a time."""
 
     def open(self, objects: Sequence[SharedObject], *, refresh: bool = False) -> list[ReadableObject]:
-        """Return the objects that still exist. With `refresh`, use current ETags and new URLs."""
+        """Return those of the objects that still exist. With `refresh`, they have current ETags and new URLs."""
 
 
 def find_folder(
     server: SharingServer, name: SharedName, kind: str = "", version: int | None = None
 ) -> FolderReader | None:
-    """Return a reader of a volume, skill or model version; None if none exists.
+    """Return a reader for the volume, skill or model version with this name; None if none exists.
 
-    `kind` limits the search. The version of a model is `version`, or follows a `/` in the name; raises
-    UnsupportedOperation for a model without one.
+    `kind` limits the search to volumes, skills or models. The version of a model is `version`, or follows a `/` in the
+    name; raises UnsupportedOperation for a model without a version.
     """
     base, _, suffix = name.name.partition("/")
     name = SharedName(name.profile, name.share, name.schema, base)
@@ -78,7 +78,7 @@ def _details(server: SharingServer, path: str) -> Reply | None:
 
 
 class _UrlFolderReader:
-    """Reads objects by signed URLs."""
+    """Reader of a folder's objects by signed URLs that the sharing server creates."""
 
     def __init__(self, server: SharingServer, path: str) -> None:
         self._server = server
@@ -105,7 +105,7 @@ class _UrlFolderReader:
 
 
 class _CredentialsReader:
-    """Reads objects from S3 by temporary credentials, which it renews before they expire."""
+    """Reader of a folder's objects from S3 with temporary credentials, which it renews before they expire."""
 
     def __init__(self, server: SharingServer, kind: str, path: str, location: str) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Convert the protocol and metadata of a shared table to the Delta log of a local table."""
+"""Convert the Delta protocol and metadata of a shared table for the log of its local copy."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ DATA_FEATURES: Final = (
 """Table features that readers of the data files must support (Delta protocol, "Valid Feature Names")."""
 LOG_FEATURES: Final = ("v2Checkpoint", "vacuumProtocolCheck")
 _SOURCE_ONLY: Final = {*LOG_FEATURES, "catalogManaged", "catalogOwned", "catalogOwned-preview"}
-"""Features of the source's log that do not apply to the log of a copy."""
+"""Table features that concern only the log or the catalog of the source, so that a copy does not have them."""
 _PROPERTIES: Final = frozenset(
     {
         "delta.columnmapping.mode",
@@ -29,14 +29,14 @@ _PROPERTIES: Final = frozenset(
         "delta.enablevariantshredding",
     }
 )
-"""Lower-case names of the properties that affect reading. Retention, row ids and rules for writers are not copied."""
+"""Table properties that affect reading, in lower case. Others, such as those for retention, are not copied."""
 _READER, _WRITER = 3, 7
 
 
 def local_protocol(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Delta protocol of a copy, with only the features that affect reading files.
+    """Return the Delta protocol for a copy of a table, with only the features that affect reading its files.
 
-    Unknown features are kept, so that a Delta library can name the feature that it does not support.
+    Unknown features are kept, so that a Delta library can report which feature it does not support.
     """
     reader = int(source.get("minReaderVersion", 1))
     if reader < _READER:
@@ -51,14 +51,14 @@ def local_protocol(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def local_metadata(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Delta's metaData with only the properties that affect reading."""
+    """Return Delta's metaData for a copy of a table, with only the properties that affect reading."""
     properties = (source.get("configuration") or {}).items()
     configuration = {name: value for name, value in properties if name.lower() in _PROPERTIES}
     return {**source, "configuration": configuration}
 
 
 def commit_name(version: int) -> str:
-    """Return the file name of a commit."""
+    """Return the file name of the commit with this version in a Delta log."""
     return f"{version:020}.json"
 
 

@@ -1,4 +1,4 @@
-"""Index of downloaded objects: the ETag of each, and the state of its local file."""
+"""Index of the downloaded objects of a folder: each object's ETag, and the size and time of its local file."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class DownloadedObject(NamedTuple):
-    """An object that was written to a file."""
+    """A shared object that was downloaded to a local file."""
 
     name: str
     etag: str
@@ -17,7 +17,7 @@ class DownloadedObject(NamedTuple):
 
 
 class ObjectIndex:
-    """The downloaded objects of one folder, in SQLite. Not for use by several threads."""
+    """SQLite database of the downloaded objects of one folder. Threads cannot share it."""
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path)
@@ -33,7 +33,7 @@ class ObjectIndex:
         self._database.close()
 
     def is_current(self, name: str, etag: str, file: Path) -> bool:
-        """Return whether the file is unchanged since this object was downloaded with this ETag."""
+        """Return whether the local file is unchanged since this object was downloaded to it with this ETag."""
         row = self._database.execute("SELECT etag, size, modified FROM objects WHERE name = ?", (name,)).fetchone()
         if row is None or row[0] != etag:
             return False
@@ -44,7 +44,7 @@ class ObjectIndex:
         return (status.st_size, status.st_mtime_ns) == (row[1], row[2])
 
     def claim(self, folded_name: str) -> bool:
-        """Return whether no other object of this download has claimed the same case-folded name."""
+        """Claim a case-folded name; return False if another object of this download already has it."""
         return self._database.execute("INSERT OR IGNORE INTO claims VALUES (?)", (folded_name,)).rowcount == 1
 
     def add(self, objects: Iterable[DownloadedObject]) -> None:

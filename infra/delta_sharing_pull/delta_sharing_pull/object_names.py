@@ -12,9 +12,9 @@ _MAX_NAME_BYTES: Final = 255
 
 
 def local_path(name: str) -> PurePosixPath | None:
-    """Return the relative path of an object's file, or None if its name is unsafe.
+    """Return the path of an object's local file, relative to the target folder; None if its name is unsafe.
 
-    Unsafe names would leave the folder, reach the state folder, or contain control characters for a terminal.
+    An unsafe name leads out of the folder or to the state folder, or contains control characters for a terminal.
     """
     parts = name.split("/")
     for part in parts:
@@ -24,7 +24,7 @@ def local_path(name: str) -> PurePosixPath | None:
 
 
 def folded(name: str) -> str:
-    """Return the form that names share if a case-insensitive file system treats them as equal."""
+    """Return a normalized name, equal for names that a case-insensitive file system does not distinguish."""
     return unicodedata.normalize("NFC", name).casefold()
 
 

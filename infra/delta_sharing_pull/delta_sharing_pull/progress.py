@@ -1,4 +1,4 @@
-"""Progress of one download, and the threads that do its work."""
+"""Count the progress of one download, and run its work in threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ class Progress:
         self.files = self.files_expected = self.bytes = self.bytes_expected = 0
 
     def expect(self, files: int, size: int) -> None:
-        """Add files to the expected total, with their size in bytes."""
+        """Add a number of files, and their total size in bytes, to the expected total of the download."""
         with self._lock:
             self.files_expected += files
             self.bytes_expected += size
@@ -41,7 +41,7 @@ class Progress:
         self._on_change(self)
 
     def add_file(self) -> None:
-        """Count a completed file."""
+        """Count a file whose download is complete."""
         with self._lock:
             self.files += 1
         self._on_change(self)
@@ -50,8 +50,8 @@ class Progress:
     def parallel(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[Iterator[_Result]]:
         """Run `work` on each item in several threads, and yield the results in order.
 
-        At most twice as many items as threads are in progress. The threads end with the block: if a generator waited
-        for them, the garbage collector could close it in a thread that is just starting, and it would wait forever.
+        At most twice as many items as threads are in progress. The threads end with the `with` block. If a generator
+        waited for them instead, garbage collection could close it in a thread that is starting, which would deadlock.
         """
         self._stopped = False
         running: deque[Future[_Result]] = deque()

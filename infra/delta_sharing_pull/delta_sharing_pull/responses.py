@@ -1,6 +1,6 @@
-"""Typed structs for the responses of a sharing server and an object store; any other shape is rejected.
+"""Typed structs for responses of sharing servers and object stores. Other responses are rejected.
 
-Unknown fields are ignored, and numbers can be strings, as in Protocol Buffers' JSON.
+Unknown fields are ignored, and numbers can be strings, as in the JSON format of Protocol Buffers.
 """
 
 import json
@@ -48,13 +48,13 @@ class Metadata(_Struct, frozen=True):
     delta_metadata: "Metadata | None" = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the schema is invalid."""
+        """Raise ValueError if `schema_string` is not a valid Delta schema."""
         if self.delta_metadata is None:
             column_types(self.schema_string)
 
 
 class Vector(_Struct, frozen=True):
-    """Descriptor of a deletion vector."""
+    """Delta's descriptor of a deletion vector."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -75,7 +75,7 @@ class Add(_Struct, frozen=True):
 
 
 class File(Add, frozen=True, kw_only=True):
-    """A file of a query response. In delta format, `deltaSingleAction` holds its `add` action."""
+    """A file in a query response. In delta format, its `add` action is in `deltaSingleAction`."""
 
     id: str
     url: str | None = None
@@ -85,7 +85,7 @@ class File(Add, frozen=True, kw_only=True):
 
 
 class Reply(_Struct, frozen=True):
-    """Any other JSON object of a response. Which fields are present depends on the route."""
+    """Any other JSON object in a response. The endpoint determines which fields are present."""
 
     items: "list[SharedObject] | None" = None
     next_page_token: str | None = None
@@ -101,7 +101,7 @@ class Reply(_Struct, frozen=True):
 
 
 class Line(_Struct, frozen=True):
-    """A line of a query response."""
+    """A line of a query response, of which one field is set."""
 
     protocol: Protocol | None = None
     meta_data: Metadata | None = None
@@ -119,9 +119,9 @@ class SharedObject(msgspec.Struct, frozen=True):
 
 
 def decode(text: bytes, kind: type[_T], host: str) -> _T:
-    """Parse a JSON response into a struct.
+    """Parse a JSON response of a server into a struct.
 
-    Raises Unavailable if it is not JSON, as after a broken connection, and InvalidResponse if its shape is wrong.
+    Raises Unavailable if it is not JSON, as after a broken connection, and InvalidResponse if fields are invalid.
     """
     try:
         return msgspec.json.decode(text, type=kind, strict=False)
@@ -132,7 +132,7 @@ def decode(text: bytes, kind: type[_T], host: str) -> _T:
 
 
 def stored_object(name: object, size: object, etag: object) -> SharedObject:
-    """Return an object from a store's listing or headers; raises InvalidResponse."""
+    """Return an object from the fields in a store's listing or headers; raises InvalidResponse if one is invalid."""
     try:
         return msgspec.convert({"name": name, "size": size, "etag": etag}, SharedObject)
     except msgspec.ValidationError as error:

@@ -19,7 +19,7 @@ _GROUP_ROWS: Final = 1 << 20
 
 
 def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path, metadata: dict[str, str]) -> int:
-    """Write a Parquet file with this file metadata, and return its number of rows."""
+    """Write batches of rows to a Parquet file with this file metadata, and return the number of rows."""
     count = 0
     with _replace_file(target) as sink, pq.ParquetWriter(sink, pa.schema(list(rows.schema), metadata)) as writer:
         for group in _groups(batches):
@@ -29,7 +29,7 @@ def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Pa
 
 
 def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) -> int:
-    """Write a CSV file with a header line, and return its number of rows.
+    """Write batches of rows to a CSV file with a header line, and return the number of rows.
 
     Raises UnsupportedOperation before any download if CSV cannot represent a column.
     """
@@ -44,7 +44,7 @@ def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) 
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Combine small batches, so that many small files do not result in many row groups."""
+    """Combine small batches to larger groups, so that many small source files do not result in many row groups."""
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)

@@ -1,4 +1,4 @@
-"""HTTP client of a sharing server. It accepts every profile that the published client accepts."""
+"""HTTP client for a sharing server. It accepts every profile file that the `delta-sharing` package accepts."""
 
 import json
 import re
@@ -38,7 +38,7 @@ _ERRORS: Final[Mapping[int, type[PullError]]] = {
     501: NotFound,
 }
 _RETRYABLE: Final = frozenset({429, 500, 502, 503, 504})
-"""Statuses of a token endpoint after which a long download repeats the request."""
+"""HTTP statuses of an OAuth token endpoint after which the request for a token is repeated."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _MAX_PROFILE_BYTES: Final = 1 << 20
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class SharedName:
-    """Profile file and full name of a shared table or folder: PROFILE#share.schema.name."""
+    """Path of a profile file and full name of a shared table or folder: PROFILE#share.schema.name."""
 
     profile: Path
     share: str
@@ -55,7 +55,7 @@ class SharedName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse PROFILE#share.schema.name; raises InvalidParameter if the text has another form."""
+        """Parse PROFILE#share.schema.name; raises InvalidParameter for a string in another form."""
         file, separator, names = text.rpartition("#")
         parts = names.rsplit(".", 2)  # the name of a share can contain periods
         if not (file and separator and len(parts) == 3 and all(parts)):  # noqa: PLR2004 -- share, schema, name
@@ -66,16 +66,16 @@ class SharedName:
         return f"{self.share}.{self.schema}.{self.name}"
 
     def path(self, kind: str) -> str:
-        """Return the URL path of the item. `kind` is tables, volumes, skills or models."""
+        """Return the URL path of the shared item. `kind` is tables, volumes, skills or models."""
         share, schema, name = (quote(part, safe="") for part in (self.share, self.schema, self.name))
         return f"/shares/{share}/schemas/{schema}/{kind}/{name}"
 
 
 class SharingServer:
-    """Client of the sharing server of a profile. For use by several threads."""
+    """Client for the sharing server of a profile file. Threads can share it."""
 
     def __init__(self, endpoint: str, token: str = "", expires: str | None = None, credentials: Any = None) -> None:
-        """Authenticate with a bearer token, or with a credential provider of the published client."""
+        """Use a bearer token, or an authentication provider of the `delta-sharing` package (`credentials`)."""
         self.endpoint = endpoint
         try:
             parts = httpx.URL(self.endpoint)
@@ -127,9 +127,9 @@ class SharingServer:
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, str | int] | None = None,
     ) -> _T:
-        """Send a request and return the result of `read`, which can stream the response.
+        """Send a request, retry temporary failures, and return the result of `read`, which can stream the response.
 
-        Retries temporary failures. Other error statuses raise a PullError with the server's message.
+        Raises a PullError with the server's message for other error statuses.
         """
 
         def send() -> _T:
@@ -174,7 +174,7 @@ class SharingServer:
 
     @property
     def host(self) -> str:
-        """Host and port, for messages."""
+        """Host and port of the server, for messages."""
         return urlsplit(self.endpoint).netloc
 
     def _authorize(self) -> None:

@@ -26,11 +26,11 @@ from delta_sharing_pull.server import SharedName, SharingServer
 
 CAPABILITIES: Final = "delta-sharing-capabilities"
 _FIRST_PAGE: Final = frozenset({"includeRefreshToken", "refreshToken"})
-"""Fields of the request for the first page only."""
+"""Request body fields that are sent only with the request for the first page."""
 FEATURES: Final = DATA_FEATURES + LOG_FEATURES
-"""All table features that a copy supports, in data files and in the log."""
+"""All table features that a copy supports: those of data files and those of the Delta log."""
 _RENEW_SECONDS: Final = 60
-"""Remaining lifetime below which a signed URL is renewed before use."""
+"""Remaining seconds of validity below which a signed URL is renewed before use."""
 _TO_Z85: Final = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
@@ -47,11 +47,11 @@ class SharedFile:
     """A data file and its deletion vector."""
 
     key: tuple[str, str]
-    """Server ids of the data file and its deletion vector file. Another version can have another vector."""
+    """Ids from the server for the data file and its deletion vector, which can be another one in another version."""
     add: Mapping[str, Any]
-    """Delta's `add` action, with local file names."""
+    """Delta's `add` action for the file, with local file names."""
     vector_name: str
-    """Local name of the deletion vector file; empty without a vector or if it is inline."""
+    """Local name of the deletion vector file; empty if there is no vector or it is inline."""
 
     @property
     def size(self) -> int:
@@ -60,12 +60,12 @@ class SharedFile:
 
     @property
     def data_name(self) -> str:
-        """Local name of the data file, derived from a hash: the server's id can be an unsafe name."""
+        """Local name of the data file: a hash of the server's id, which could be an unsafe file name."""
         return str(self.add["path"])
 
     @property
     def vector_end(self) -> int:
-        """Largest possible end offset of the vector in its file, with its version, length and checksum."""
+        """Maximum offset in bytes at which the deletion vector can end in its file, with its header and checksum."""
         vector = self.add["deletionVector"]
         return int(vector.get("offset", 1)) + int(vector["sizeInBytes"]) + 8
 
@@ -76,11 +76,11 @@ class SignedUrls(NamedTuple):
     url: str
     vector_url: str
     expires: float
-    """Seconds since the epoch; infinite if the server names no expiration."""
+    """Expiry time of the URLs in seconds since the epoch; infinite if the server names none."""
 
 
 def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the key of a file in a log: path and deletion vector id (Delta protocol, `uniqueId`)."""
+    """Return the key of a file in a Delta log: its path and deletion vector id (Delta protocol, `uniqueId`)."""
     vector = add.get("deletionVector")
     if not vector:
         return str(add["path"]), ""
@@ -89,7 +89,7 @@ def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class _QueryResult(NamedTuple):
-    """One page of a query response, or all pages combined."""
+    """Content of one page of a query response, or of all pages combined."""
 
     version: int
     protocol: dict[str, Any]
@@ -105,7 +105,7 @@ class Snapshot:
     def __init__(
         self, server: SharingServer, name: SharedName, options: Mapping[str, Any], features: Sequence[str] = FEATURES
     ) -> None:
-        """Query the table. `options` are fields of the request body: version, timestamp, limitHint."""
+        """Query the table. `options` are fields of the request body, such as version, timestamp and limitHint."""
         self._server = server
         self._name = name
         self._features = features
@@ -125,7 +125,7 @@ class Snapshot:
             self._body["version"] = self.version
 
     def signed_urls(self, file: SharedFile, rejected: SignedUrls | None = None) -> SignedUrls:
-        """Return a file's signed URLs, renewed if they expire soon or are the `rejected` ones.
+        """Return the signed URLs of a file; renew them if they expire soon or the object store has `rejected` them.
 
         Raises SourceChanged if the server no longer lists the file.
         """
@@ -139,7 +139,7 @@ class Snapshot:
             return urls
 
     def _renew(self) -> None:
-        """Query the files again, by refresh token or version if possible, else the newest version."""
+        """Query the files again for new URLs, by refresh token or version if possible, else at the latest version."""
         renewed: _QueryResult | None = None
         if self._refresh_token:
             try:
@@ -191,7 +191,7 @@ class Snapshot:
 
 
 def latest_version(server: SharingServer, name: SharedName) -> int:
-    """Return the newest version of a table."""
+    """Return the latest version of a shared table."""
     return server.request("GET", f"{name.path('tables')}/version", server.version)
 
 
@@ -210,7 +210,7 @@ def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict
 
 
 def _shared_file(file: File) -> tuple[SharedFile, SignedUrls]:
-    """Return a file and its URLs; raises ValueError if its URL or size is missing."""
+    """Convert a file in a response to a SharedFile and its URLs; raises ValueError if URL or size is missing."""
     add: Add | None = file
     if file.delta_single_action is not None:
         add = file.delta_single_action.get("add")

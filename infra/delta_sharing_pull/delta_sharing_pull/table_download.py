@@ -17,15 +17,15 @@ from delta_sharing_pull.table_files import download_file
 from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
 _NO_PAUSES: Final = (0.0,) * 4
-"""Retry without delay: files of the requested version can be deleted before they are downloaded."""
+"""Pauses in seconds after which a query is repeated because files of its version were deleted in the meantime."""
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """Result of one download. The fields are the output of `--json`."""
+    """Result of one download of a table. Its fields are the output of `--json`."""
 
     version: int
-    """Version of the source table."""
+    """Downloaded version of the source table."""
     changed: bool
     """Whether the download changed the target."""
     files: int
@@ -34,7 +34,7 @@ class TableResult:
 
 
 class TableDownload:
-    """Downloads of one table. `options` are fields of the query: `version`, `timestamp` or `limitHint`."""
+    """Download of one shared table. `options` are query fields: `version`, `timestamp` or `limitHint`."""
 
     def __init__(self, server: SharingServer, name: SharedName, options: Mapping[str, Any]) -> None:
         self._server = server

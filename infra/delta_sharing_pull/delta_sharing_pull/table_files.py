@@ -14,8 +14,8 @@ from delta_sharing_pull.snapshot import SharedFile, Snapshot
 def download_file(snapshot: Snapshot, file: SharedFile, folder: Path, partial_folder: Path, progress: Progress) -> None:
     """Download a data file and its deletion vector to a folder, unless they exist.
 
-    `partial_folder` holds incomplete files and must be on the same file system. Raises SourceChanged, and the errors
-    of `save` and `UrlReader.read`.
+    Incomplete files are in `partial_folder`, which must be on the same file system. Raises SourceChanged if the server
+    no longer lists the file, and the same errors as `save` and `UrlReader.read`.
     """
 
     def download(partial: str, target: Path, size: int, *, vector: bool) -> None:

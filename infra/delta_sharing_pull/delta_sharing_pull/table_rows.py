@@ -1,4 +1,4 @@
-"""Read the rows of a shared table file by file, so that memory use does not depend on its size."""
+"""Read the rows of a shared table file by file, so that memory use is independent of its size."""
 
 import json
 import shutil
@@ -17,14 +17,14 @@ from delta_sharing_pull.snapshot import FEATURES, SharedFile, Snapshot
 from delta_sharing_pull.table_files import download_file
 
 READABLE_FEATURES: Final = tuple(name for name in FEATURES if not name.startswith("variantShredding"))
-"""Table features that the Delta library of the published client can read."""
+"""Table features that the Delta library of the `delta-sharing` package can read."""
 
 
 class TableRows:
     """The rows of a snapshot, optionally of selected columns."""
 
     def __init__(self, snapshot: Snapshot, columns: Sequence[str] = ()) -> None:
-        """Read the schema; raises InvalidParameter for an unknown column."""
+        """Read the table's schema; raises InvalidParameter if a selected column does not exist."""
         self._snapshot = snapshot
         with tempfile.TemporaryDirectory(prefix="deltaic-pull-") as folder:
             schema = self._scan(Path(folder), None).schema
@@ -33,13 +33,13 @@ class TableRows:
             raise InvalidParameter(f"Column '{unknown[0]}' does not exist: use {', '.join(schema.names)}")
         self._positions = [positions[name.lower()] for name in columns] or list(range(len(schema)))
         self.schema = pa.schema([_writable(schema.field(position)) for position in self._positions])
-        """The selected columns, without Delta's field metadata."""
+        """Arrow schema of the selected columns, without Delta's field metadata."""
         fields = {field["name"]: field["type"] for field in json.loads(snapshot.metadata["schemaString"])["fields"]}
         self.types: Mapping[str, Any] = {name: fields.get(name) for name in self.schema.names}
-        """The Delta type of each selected column."""
+        """Delta types of the selected columns, by name."""
 
     def batches(self, progress: Progress, limit: int | None = None) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the rows, at most `limit`; raises UnsupportedOperation if the library cannot read them."""
+        """Yield the rows in batches, at most `limit` rows; raises UnsupportedOperation if they cannot be read."""
         files, remaining = self._snapshot.files, limit
         progress.expect(len(files), sum(file.size for file in files))
         with tempfile.TemporaryDirectory(prefix="deltaic-pull-") as folder:
@@ -70,7 +70,7 @@ class TableRows:
             raise _unreadable(error) from None
 
     def _scan(self, folder: Path, file: SharedFile | None) -> Any:
-        """Create a Delta log with at most one data file, and return a reader of its rows."""
+        """Create a local Delta log with at most this data file, and return a reader of its rows."""
         (folder / LOG).mkdir()
         actions: list[Mapping[str, Any]] = [
             {"protocol": local_protocol(self._snapshot.protocol)},
@@ -86,7 +86,7 @@ class TableRows:
 
 
 def _writable(field: Any) -> Any:
-    """Drop Delta's metadata from a column and make struct fields nullable, as pyarrow's writer requires."""
+    """Remove Delta's metadata from an Arrow field and make struct fields nullable, as pyarrow's writer requires."""
     kind: Any = field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([_writable(child).with_nullable(nullable=True) for child in kind])

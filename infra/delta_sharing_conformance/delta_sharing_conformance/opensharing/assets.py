@@ -1,4 +1,4 @@
-"""Find volumes, skills and models, and define the checks of all kinds."""
+"""Find shared volumes, skills and models, and define the checks that apply to all these kinds of assets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,26 +20,26 @@ from delta_sharing_conformance.versions import NOT_OFFERED
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of asset."""
+    """A kind of shared asset: volumes, skills or models."""
 
     name: str
-    """Name in endpoints: volume, skill or model."""
+    """Name of the kind in URL paths: volume, skill or model."""
     section: str
-    """Chapter of the OpenSharing specification."""
+    """Section of the OpenSharing specification that defines the kind."""
     credentials: str
-    """Path suffix of the endpoint for credentials."""
+    """Last part of the URL path at which a server issues temporary credentials for an asset."""
     keys: Keys = field(compare=False)
-    """Required fields of each asset."""
+    """Required fields of each asset, with their types."""
 
     @property
     def plural(self) -> str:
-        """Path segment of listings."""
+        """Name of the kind in the URL path of listings: volumes, skills or models."""
         return f"{self.name}s"
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A shared asset."""
+    """A shared volume, skill or model."""
 
     kind: Kind
     entry: Mapping[str, Any]
@@ -51,12 +51,12 @@ class Asset:
 
     @property
     def path(self) -> str:
-        """URL path below the endpoint."""
+        """URL path of the asset below the server's endpoint."""
         return schema_path(self.kind, self.entry) + f"/{quote(str(self.entry['name']), safe='')}"
 
 
 def schema_path(kind: Kind, entry: Mapping[str, Any]) -> str:
-    """Return the path of the listing of a schema."""
+    """Return the URL path of the listing of a kind of asset in the schema of an asset."""
     return f"{segments(str(entry['share']), str(entry['schema']))}/{kind.plural}"
 
 
@@ -78,7 +78,7 @@ def _all(catalog: Catalog, kind: Kind, share: str) -> Iterator[Mapping[str, Any]
 
 
 def _check_listing(catalog: Catalog, kind: Kind) -> str:
-    """Expect unique names and listed shares."""
+    """Expect assets to have unique names and to belong to listed shares."""
     assets = assets_of(catalog, kind)
     shares = {share.lower() for share in catalog.shares}
     for asset in assets:
@@ -88,7 +88,7 @@ def _check_listing(catalog: Catalog, kind: Kind) -> str:
 
 
 def _check_schemas(catalog: Catalog, kind: Kind) -> str:
-    """Expect the listings of all schemas to contain the assets of the share."""
+    """Expect the listings of all schemas to contain the same assets as the listing of the share."""
     assets = assets_of(catalog, kind)
     for share in {str(asset.entry["share"]) for asset in assets}:
         in_share = [asset.entry for asset in assets if asset.entry["share"] == share]
@@ -109,14 +109,14 @@ def _key(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _check_pages(catalog: Catalog, kind: Kind) -> str:
-    """Expect pages of one asset to contain the same assets as the listing."""
+    """Expect pages with one asset each to contain the same assets as the complete listing."""
     first = assets_of(catalog, kind)[0].entry
     check_pages(catalog, schema_path(kind, first))
     return check_pages(catalog, f"{segments(str(first['share']))}/all-{kind.plural}")
 
 
 def _check_names(catalog: Catalog, kind: Kind) -> str:
-    """Expect each asset to have the same content as in the listing."""
+    """Expect the response for each asset's name to have the same content as the listing."""
     assets = assets_of(catalog, kind)
     for asset in assets:
         entry = expect.fields("the response", listing_page(catalog.client.get(asset.path)), kind.keys)
@@ -125,7 +125,7 @@ def _check_names(catalog: Catalog, kind: Kind) -> str:
 
 
 def _check_unknown_name(catalog: Catalog, kind: Kind) -> str:
-    """Expect 404 and an error body for an unknown name, and for its credentials."""
+    """Expect 404 and an error body for an unknown asset, and for its credentials."""
     asset = assets_of(catalog, kind)[0]
     path = f"{schema_path(kind, asset.entry)}/{ABSENT}"
     expect.error(catalog.client.get(path), 404)
@@ -134,7 +134,7 @@ def _check_unknown_name(catalog: Catalog, kind: Kind) -> str:
 
 
 def _issues_credentials(catalog: Catalog, path: str) -> bool:
-    """Return whether the server issues credentials for an asset. Otherwise expect an error body."""
+    """Request credentials for an asset, and return whether the server issues them; otherwise expect an error body."""
     reply = catalog.client.ask("POST", path, body={})
     if reply.status in {httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN}:
         expect.error_body(reply)
@@ -159,7 +159,7 @@ def _check_credentials(catalog: Catalog, kind: Kind) -> str:
 
 
 def listing_checks(kind: Kind) -> Sequence[Check]:
-    """Return the checks of the listings, names and credentials of a kind."""
+    """Return the checks of the listings, names and credentials of a kind of asset."""
     name, plural = kind.name, kind.plural
     checks = [
         (

@@ -16,7 +16,7 @@ from delta_sharing_conformance.listings import ABSENT
 
 SECTION = "OpenSharing, Access Iceberg Tables"
 _SEPARATOR = "\x1f"
-"""Separates the levels of a namespace in a path (Iceberg REST catalog, "namespace-separator")."""
+"""Separator of a namespace's levels in a URL path (Iceberg REST catalog, "namespace-separator")."""
 
 _READ_ENDPOINTS = (
     "GET /v1/{prefix}/namespaces",
@@ -190,7 +190,7 @@ def _fields(reply: Reply, keys: expect.Keys) -> Mapping[str, Any]:
 
 
 def _check_error(reply: Reply, status: int, kind: str = "") -> None:
-    """Expect this status and Iceberg's error object (REST catalog, "ErrorModel")."""
+    """Expect a response with this status and an error object of the Iceberg REST catalog ("ErrorModel")."""
     expect.that(reply.status == status, f"{reply}, not {status}")
     error = expect.fields("the response", reply.json, {"error": dict})["error"]
     expect.fields("the error", error, {"message": str, "type": str, "code": int})

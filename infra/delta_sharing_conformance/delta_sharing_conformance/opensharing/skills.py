@@ -1,4 +1,4 @@
-"""Checks of skills, which are folders with instructions for agents."""
+"""Checks of skills, which are shared folders with instructions for AI agents."""
 
 import re
 
@@ -17,7 +17,7 @@ SKILL = Kind(
 )
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LIMITS = {"name": 64, "description": 1024, "compatibility": 500}
-"""Maximum number of characters by property."""
+"""Maximum number of characters in properties of a skill, by property."""
 
 LISTINGS = assets.listing_checks(SKILL)
 

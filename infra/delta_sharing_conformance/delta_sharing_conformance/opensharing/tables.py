@@ -1,4 +1,4 @@
-"""Checks of OpenSharing's additional endpoint and formats of tables."""
+"""Checks of what OpenSharing adds to tables: an endpoint for one table, and the field `format`."""
 
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.catalog import Catalog, ListedTable

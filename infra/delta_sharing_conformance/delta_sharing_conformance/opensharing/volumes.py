@@ -1,4 +1,4 @@
-"""Checks of volumes, which are folders with any files."""
+"""Checks of volumes, which are shared folders with files of any format."""
 
 from delta_sharing_conformance.opensharing import assets
 from delta_sharing_conformance.opensharing.assets import Kind
