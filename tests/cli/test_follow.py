@@ -298,7 +298,7 @@ def test_tables_of_a_glue_database_are_shared_until_they_are_dropped(
 REFUSED = [
     pytest.param("sales", "use --folder or --database", id="nothing"),
     pytest.param("sales --folder s3://a/b --database glue:c", "not both", id="two sources"),
-    pytest.param("sales --database sales", "write glue:NAME", id="a database of whom"),
+    pytest.param("sales --database sales", "use the form glue:NAME", id="a database of whom"),
     pytest.param("sales --off --now", "use --folder or --database", id="off and now"),
     pytest.param("sales --now", "no schema of share 'sales' follows a source", id="follows nothing"),
     pytest.param("sale --now", "did you mean sales?", id="no such share"),

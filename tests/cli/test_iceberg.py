@@ -79,7 +79,7 @@ def test_a_profile_contains_the_iceberg_endpoint_if_the_server_has_one(lake: Del
         ("--glue sales.orders", "--format iceberg"),
         ("--format iceberg", "needs either --location or --glue"),
         (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "needs either --location or --glue"),
-        ("--format iceberg --glue orders", "write database.table"),
+        ("--format iceberg --glue orders", "use the form database.table"),
         ("--format iceberg --glue sales.none", "cannot read table 'sales.none' of AWS Glue"),
         (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
         (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "metadata/ folder"),
