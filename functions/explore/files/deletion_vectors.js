@@ -24,7 +24,7 @@ export async function deletedRows(vector, read) {
       throw new Error("The length or checksum of a deletion vector is wrong; its rows are not shown.");
     }
   } else {
-    throw new Error("This page does not support this kind of deletion vector; its rows are not shown.");
+    throw new Error("This page does not support this type of deletion vector; its rows are not shown.");
   }
   const positions = decode(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   if (positions.length !== vector.cardinality) {
@@ -35,7 +35,7 @@ export async function deletedRows(vector, read) {
 
 /** @param {DataView} view @returns {number[]} */
 function decode(view) {
-  if (view.getInt32(0, true) !== MAGIC) throw new Error("A deletion vector has an invalid start; its rows are not shown.");
+  if (view.getInt32(0, true) !== MAGIC) throw new Error("A deletion vector has an invalid header; its rows are not shown.");
   const bitmaps = Number(view.getBigInt64(4, true));
   const positions = [];
   let at = 12;

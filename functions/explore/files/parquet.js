@@ -40,7 +40,7 @@ export async function* slices(file, fields, { mode, read, first }) {
     groupStart = groupEnd;
     bytes.forget();
   }
-  if (groupStart !== rows) throw new Error("A file's footer contradicts itself; the table is not shown.");
+  if (groupStart !== rows) throw new Error("A file's footer is inconsistent; the table is not shown.");
 }
 
 /** @returns {Promise<any[][]>} */

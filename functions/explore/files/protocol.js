@@ -93,7 +93,7 @@ export class Sharing {
   /** Return the metadata of a table's latest version. */
   async metadata(table) {
     for await (const part of this.#lines("GET", `${pathOf(table)}/metadata`)) if (part.table) return part.table;
-    throw new Error("The answer has no metadata. Try again.");
+    throw new Error("The response has no metadata. Try again.");
   }
 
   /** Yield `{table}` first, then `{file}`s of a snapshot. */
@@ -149,7 +149,7 @@ export class Sharing {
         yield { next: line.endStreamAction.nextPageToken ?? "" };
       }
     }
-    if (!ended) throw new Error("The answer ended early. Try again.");
+    if (!ended) throw new Error("The response ended before it was complete. Try again.");
   }
 
   async #request(method, path, body) {
@@ -165,7 +165,7 @@ export class Sharing {
       }
       const errorBody = await answer.json().catch(() => ({}));
       const explanation = answer.status === 401 ? "The server does not know this token: it has expired, or was revoked or replaced." : "";
-      throw new Refused(answer.status, explanation || errorBody.message || `The server answered ${answer.status}.`);
+      throw new Refused(answer.status, explanation || errorBody.message || `The server responded with status ${answer.status}.`);
     }
   }
 }
@@ -196,7 +196,7 @@ function parseLine(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("The answer ended in the middle of a line. Try again.");
+    throw new Error("The response ended in the middle of a line. Try again.");
   }
 }
 
@@ -222,7 +222,7 @@ function readMetadata(line, protocol, version) {
 function action(line) {
   const single = line.deltaSingleAction;
   const kind = ["add", "remove", "cdc"].find((name) => single?.[name]);
-  if (!kind) throw new Error("The answer has an unknown kind of action. Try another client.");
+  if (!kind) throw new Error("The response has an unknown type of action. Try another client.");
   const fields = single[kind];
   return {
     kind,
@@ -243,7 +243,7 @@ export async function openUrl(url) {
     throw unreachableError(url, error);
   }
   if (answer.ok) return answer;
-  throw new Refused(answer.status, `The store answered ${answer.status} for the file. Try again.`);
+  throw new Refused(answer.status, `The object store responded with status ${answer.status} for the file. Try again.`);
 }
 
 function unreachableError(url, cause) {
@@ -271,6 +271,6 @@ export async function readBytes(url, start, end) {
     if (attempt < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
     throw new Refused(answer.status, answer.status === 403
       ? "The store refused the file: its URL has expired, or the grant was removed. Load the table again."
-      : `The store answered ${answer.status} for a file. Load the table again.`);
+      : `The object store responded with status ${answer.status} for a file. Load the table again.`);
   }
 }

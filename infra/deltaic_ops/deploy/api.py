@@ -81,7 +81,7 @@ def routes_of_body(api: Mapping[str, Any], by_name: Mapping[str, str]) -> Iterat
     for path, methods in api.get("DefinitionBody", {}).get("paths", {}).items():
         for method, operation in methods.items():
             if method.upper() not in _EVERY_METHOD:
-                raise TemplateError(f"{method} {path} in the API's body: the gateway does not support this method")
+                raise TemplateError(f"route {method} {path} in DefinitionBody: API Gateway does not support the method")
             integration = operation["x-amazon-apigateway-integration"]
             yield Route(
                 method.upper(),

@@ -126,7 +126,7 @@ class Resolver:
         value = self._document.get("Mappings", {})
         for key in keys:
             if key not in value:
-                raise TemplateError(f"the template has no mapping for {', '.join(map(str, keys))}")
+                raise TemplateError(f"the template's Mappings have no value for {', '.join(map(str, keys))}")
             value = value[key]
         return value
 

@@ -83,7 +83,7 @@ def _parse_policy(response: Any) -> AuthorizerPolicy:
     statements: list[tuple[bool, re.Pattern[str]]] = []
     for statement in _as_list(response["policyDocument"]["Statement"]):
         if statement["Effect"] not in {"Allow", "Deny"}:
-            raise ValueError(f"unknown effect {statement['Effect']}: use Allow or Deny")
+            raise ValueError(f"the policy has the unknown effect {statement['Effect']}: use Allow or Deny")
         if not any(
             fnmatch.fnmatchcase("execute-api:invoke", action.lower()) for action in _as_list(statement["Action"])
         ):
@@ -93,7 +93,7 @@ def _parse_policy(response: Any) -> AuthorizerPolicy:
     context = {"principalId": str(response["principalId"])}
     for name, value in (response.get("context") or {}).items():
         if not isinstance(value, (str, int, float, bool)):
-            raise TypeError(f"context value {name} is not a string, number or boolean")
+            raise TypeError(f"the authorizer's context value {name} is not a string, number or boolean")
         context[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return AuthorizerPolicy(tuple(statements), context)
 

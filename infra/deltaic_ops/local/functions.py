@@ -168,7 +168,7 @@ def _load(logical_id: str, function: Function, module: str) -> ModuleType:
     name = f"deltaic_function_{logical_id}"
     spec = importlib.util.spec_from_file_location(name, function.code / f"{module}.py")
     if spec is None or spec.loader is None:
-        raise RuntimeError(f"{function.code} has no {module}.py")
+        raise RuntimeError(f"the function's folder {function.code} has no file {module}.py")
     loaded_module = importlib.util.module_from_spec(spec)
     sys.modules[name] = loaded_module
     spec.loader.exec_module(loaded_module)

@@ -136,10 +136,10 @@ def read_response(result: Any, *, decodes_base64: bool) -> BufferedResponse:
         raise MalformedResponse("the function's result is not a proxy response")
     body = result.get("body") or ""
     if not isinstance(body, str):
-        raise MalformedResponse("the body is not a string")
+        raise MalformedResponse("the body in the function's result is not a string")
     try:
         if len(json.dumps(result, ensure_ascii=False).encode()) > RESPONSE_LIMIT:
-            raise MalformedResponse("the response exceeds 6 MB")
+            raise MalformedResponse("the function's response exceeds 6 MB")
         encoded = result.get("isBase64Encoded") and decodes_base64
         data = base64.b64decode(body, validate=True) if encoded else body.encode()
         status = int(result.get("statusCode", 200))
@@ -174,7 +174,7 @@ def read_headers(result: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
     lowered = {name.lower() for name in multiple}
     for name, value in single.items():
         if not isinstance(value, (str, int, float)):
-            raise MalformedResponse(f"header {name} is not a string")
+            raise MalformedResponse(f"the value of header {name} is not a string")
         if name.lower() not in lowered:
             headers.append((name, str(value)))
     for name, values in multiple.items():

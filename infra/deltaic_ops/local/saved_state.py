@@ -121,7 +121,7 @@ class SavedState:
         """Raise OSError if the last save failed, or if the disk has no room for `size` more bytes."""
         needed = sum(map(len, self._services.values())) + self._growth + size + ROOM
         if self._failure or shutil.disk_usage(self._file.parent).free < needed:
-            raise OSError(errno.ENOSPC, self._failure or f"the disk of {self._file.parent} is almost full")
+            raise OSError(errno.ENOSPC, self._failure or f"the disk with {self._file.parent} is almost full")
 
     def _wrap_handler(self, name: str, inner: Any) -> Any:
         """Wrap a service's handler, so that a write that cannot be saved returns an error and changes nothing."""

@@ -54,7 +54,7 @@ class Stack:
         """Raise StackFailed if one of the server's processes has ended."""
         for name, pid in self.processes.items():
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                raise StackFailed(f"the {name} has stopped unexpectedly")
+                raise StackFailed(f"the process of the {name} has stopped unexpectedly")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class Running:
         return administrator(self.endpoint, self.key_id, self.secret)
 
     def lives(self) -> bool:
-        """Return whether the process is still running, or whether the container accepts connections."""
+        """Return whether the emulator's process is still running, or whether its container accepts connections."""
         if self.containers:
             return _listens(self.endpoint)
         return self.pid > 0 and process_start(self.pid) == self.born

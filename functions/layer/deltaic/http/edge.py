@@ -126,7 +126,7 @@ def _log_failure(request_log: RequestLog, error: Exception, on_error: ErrorHandl
         answer = on_error(error, request_log.request)
         request_log.record(answer.status, "refused", error_fields(error))
         return answer
-    logger().error("unexpected failure", extra={"stack": format_stack(error)})
+    logger().error("the endpoint raised an unexpected exception", extra={"stack": format_stack(error)})
     answer = on_error(DeltaicError(""), request_log.request)
     request_log.record(answer.status, "refused", error_fields(error), failed=True)
     return answer

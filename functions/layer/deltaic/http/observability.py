@@ -31,7 +31,7 @@ Ended = Literal["whole", "refused", "failed", "abandoned"]
 
 _TOKEN = re.compile(r"[\w-]{40,}")
 _QUERY_STRING = re.compile(r"\?\S*=\S*")
-"""A query string, which could contain a URL's signature. Names of data files are as long as tokens, but are kept."""
+"""Query string of a URL, which could contain a signature. Names of data files are as long as tokens, but are kept."""
 
 
 @cache
@@ -59,7 +59,7 @@ def format_stack(error: BaseException) -> str:
 
 
 class RequestLog(msgspec.Struct, frozen=True):
-    """A request in progress, and its log line."""
+    """Data about a request in progress, for its log line and metrics."""
 
     endpoint: str
     request_id: str

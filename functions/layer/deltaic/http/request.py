@@ -53,7 +53,7 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
     authorizer = (scope["aws.event"].get("requestContext") or {}).get("authorizer") or {}
     recipient_id, token_id = authorizer.get("recipientId"), authorizer.get("tokenId")
     if not recipient_id or not token_id:
-        raise Unauthenticated("The request carries no bearer token.")
+        raise Unauthenticated("The request has no bearer token: send it as `Authorization: Bearer TOKEN`.")
     public_request = await read_public_request(scope, receive)
     caller = Caller(
         recipient_id=recipient_id,

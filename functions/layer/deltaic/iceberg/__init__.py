@@ -4,7 +4,7 @@ Example: modules that add version 12 of `orders`, partitioned by `day`, after ve
 
     table_version     the input: metadata and live files of version 12, and the context that reads and writes
     table_schema      columns with field ids, partitions, name mapping; rejects tables that Iceberg clients misread
-    live_files        each live file with its digest; two of the files are new in version 12
+    live_files        the version's files (live files) with their digests; two of them are new in version 12
     column_bounds     statistics of the two files as Iceberg bounds; `data_footers` counts rows without statistics
     manifests         a new manifest (`avro`) of the two files; `puffin` writes their deletion vectors
     generation        a manifest list: the manifests of version 11 whose files are all live, and the new manifest

@@ -54,9 +54,9 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         try:
             index = msgspec.msgpack.decode(data, type=cls)
         except msgspec.MsgspecError as error:
-            raise ValueError(f"not a file index: {error}") from error
+            raise ValueError(f"the bytes are not a file index: {error}") from error
         if index.generator != _FORMAT:
-            raise ValueError(f"file index of format {index.generator}: expected {_FORMAT}")
+            raise ValueError(f"the file index has format {index.generator} instead of {_FORMAT}")
         return index
 
     def encode(self) -> bytes:

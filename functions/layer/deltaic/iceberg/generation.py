@@ -32,8 +32,8 @@ _Field = dict[str, Any]
 def first_index(context: MetadataContext, version: TableVersion, baseline: frozenset[bytes] | None = None) -> FileIndex:
     """Generate the metadata of a table's first listed version.
 
-    Pass `live_digests` of the earliest version to be listed later as `baseline`. Files added since then get separate
-    manifests, so that the versions in between can reuse the other manifests. Raises UnsupportedOperation, with reason
+    `baseline` is the result of `live_digests` for the earliest version that will be listed later. Newer files get
+    separate manifests, so that the versions in between can reuse the others. Raises UnsupportedOperation, with reason
     and remedy, for a table that Iceberg clients would misread, and TooManyFiles above the context's maximum.
     """
     schema = iceberg_schema(version.metadata)

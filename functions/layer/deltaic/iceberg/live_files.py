@@ -1,4 +1,4 @@
-"""Convert the live files of a table version to manifest entries; digests identify the files."""
+"""Convert the files that a table version contains (live files) to manifest entries, identified by digests."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -53,7 +53,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class LiveFiles:
-    """The live files of one version; raises TableUnreadable if the log contains two live actions for one file."""
+    """The live files of one version; raises TableUnreadable if the log contains two add actions for one file."""
 
     def __init__(self, context: MetadataContext, version: TableVersion, schema: IcebergSchema) -> None:
         self._store = context.store
