@@ -20,7 +20,7 @@ STOP_SECONDS = 5
 HEAD_LIMIT = 64 * 1024
 KEEP_ALIVE_SECONDS = 60
 CONNECTIONS = 100
-"""Maximum number of concurrent requests; further ones get 503. A request can open 8 files, a process usually 1,024."""
+"""Maximum number of concurrent requests; further ones get 503. A request can open 8 files; the usual limit is 1,024."""
 
 
 @contextmanager

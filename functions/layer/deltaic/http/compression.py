@@ -96,7 +96,7 @@ class SendTimer:
         self._sending_seconds += self._clock() - self._sending_since
 
     def strong(self, *, now: bool) -> bool:
-        """Return whether to compress the following bytes strongly; `now` tells whether the current bytes are."""
+        """Return whether to use strong compression for the next bytes; `now` tells whether it is in use."""
         timestamp = self._clock()
         elapsed = timestamp - self._measured_since
         if elapsed < MEASURE_SECONDS:

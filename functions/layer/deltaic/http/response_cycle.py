@@ -74,7 +74,7 @@ class Streamed:
             raise
 
     async def fail(self, error: Exception) -> None:
-        """End a stream that has started as failed, because of this error."""
+        """Mark a started stream as failed because of this error, and end it."""
         if self._stream is not None and not self.lost:
             logger.error("the response ended before it was complete: %s", type(error).__name__)
             try:

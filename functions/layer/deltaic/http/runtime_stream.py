@@ -51,7 +51,7 @@ class ResponseStream(Protocol):
         """
 
     async def fail(self, error_type: str) -> None:
-        """End the stream as failed, after the bytes already sent."""
+        """Mark the stream as failed and end it, after the bytes that were already sent."""
 
     async def accepted(self) -> None:
         """Wait until the receiver has the complete response or has stopped reading."""

@@ -20,7 +20,7 @@ from deltaic.iceberg.refusals import misread, misread_column
 MOST_COUNTED: Final = 1_000
 """Maximum number of files in a version whose rows are counted by reading their footers."""
 _MAX_SAMPLE: Final = 32
-"""Maximum number of files whose columns are checked: of more files, a sample of all file name patterns."""
+"""Maximum number of files whose columns are checked; if there are more, a sample of each file name pattern."""
 _THREADS: Final = 16
 _TAIL: Final = 64 << 10
 _SUFFIX: Final = 8
@@ -52,13 +52,13 @@ def count_rows(store: TableStore, files: Sequence[DataFile]) -> list[int]:
 
 
 def check_columns(store: TableStore, files: Sequence[DataFile], mapping: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UnsupportedOperation if clients would not find columns of these files by a name mapping."""
+    """Raise UnsupportedOperation if clients would not find columns of these files by the table's name mapping."""
     for reader in _footers(store, _sample(files)):
         _check_fields(reader.schema_arrow, mapping, ())
 
 
 def columns_in_views(store: TableStore, files: Sequence[DataFile]) -> list[str]:
-    """Return the columns that footers of these files declare as Arrow string or binary views.
+    """Return the names of columns that these files' footers declare as Arrow view types (string_view, binary_view).
 
     Raises TableUnreadable for a missing or broken file.
     """

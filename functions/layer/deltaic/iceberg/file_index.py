@@ -28,7 +28,7 @@ class ListedSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """Iceberg format version: 3 with deletion vectors, else 2."""
     files: int
     rows: int
-    """Rows of all data files, including deleted ones."""
+    """Number of rows in all data files, including deleted ones."""
     deleted: int
     """Number of rows that deletion vectors delete."""
 

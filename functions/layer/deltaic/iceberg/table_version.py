@@ -29,7 +29,7 @@ class MetadataContext(msgspec.Struct, frozen=True):
     """URI of the folder for the metadata, without a slash at the end (`s3://metadata/2026-W48/...`).
 
     Use a separate folder for each table, location, log and set of rights, because everyone who may read the folder
-    can see all files of the table in it.
+    can read the metadata of all files that it lists.
     """
     put: Callable[[str, bytes], None]
     """Function that writes an object at a key relative to `location`, before the index that lists it is returned.
