@@ -237,7 +237,9 @@ def test_a_client_without_delta_format_is_told_which_release_has_it(
 ) -> None:
     shared = table("deletion_vector_kinds")
     old = Python(shared, "Delta-Sharing-Python/1.0.5 pandas/2.2.3 PyArrow/17.0.0 Python/3.11.9").ask(method, call, body)
-    old.refused(400, "UNSUPPORTED_OPERATION", "deletionVectors", "Upgrade to delta-sharing 1.1 (change feeds: 1.3).")
+    old.refused(
+        400, "UNSUPPORTED_OPERATION", "deletionVectors", "Upgrade delta-sharing to 1.1 or later (change feeds: 1.3)."
+    )
     assert "use_delta_format" not in old.json["message"]
     newest = Python(shared).ask(method, call, body)
     newest.refused(400, "UNSUPPORTED_OPERATION", "Python: use_delta_format=True for changes")

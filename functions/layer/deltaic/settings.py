@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True):
     """AWS endpoint of the local server or of LocalStack; empty on AWS."""
 
     memory_mb: int = 1769
-    """Memory of the process. Lambda sets it; the default is the memory at which Lambda provides one full CPU."""
+    """Memory of the function in MB, which Lambda sets; at the default, Lambda provides one full CPU."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Settings":

@@ -7,7 +7,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_ms(milliseconds: int) -> str:
-    """Return milliseconds since the epoch as a time in UTC, such as `9999-01-01 00:00:00.0`."""
+    """Format milliseconds since the epoch as a time in UTC, such as `9999-01-01 00:00:00.0`."""
     try:
         instant = EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:  # 9999-12-31 with a negative offset is in the year 10000

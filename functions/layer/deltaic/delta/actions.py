@@ -83,7 +83,7 @@ class AddCdcFile(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A file of a v2 checkpoint with adds and removes (Delta protocol, "Sidecar File Information")."""
+    """A file of a v2 checkpoint with `add` and `remove` actions (Delta protocol, "Sidecar File Information")."""
 
     path: str
     size_in_bytes: int | None = None

@@ -18,7 +18,7 @@ WINDOW_BYTES: Final = 16 << 20
 """Maximum total bytes of commit files that are fetched together."""
 
 _SLICE: Final = 4 << 20
-"""Bytes decoded at a time, so that a commit of a million adds never becomes a million objects in memory."""
+"""Bytes decoded at a time, so that a commit with a million actions never becomes a million objects in memory."""
 
 
 class FileActions(msgspec.Struct, gc=False):

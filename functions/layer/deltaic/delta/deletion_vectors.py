@@ -78,7 +78,7 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
     prefix, encoded = path_or_inline_dv[:-_ENCODED_UUID], path_or_inline_dv[-_ENCODED_UUID:]
     raw = decode_z85(encoded)
     if len(encoded) != _ENCODED_UUID:
-        raise TableUnreadable("the log has a deletion vector whose name is not a UUID", path_or_inline_dv)
+        raise TableUnreadable("the log has a deletion vector whose file name is not a UUID", path_or_inline_dv)
     name = f"deletion_vector_{uuid.UUID(bytes=raw)}.bin"
     return f"{prefix}/{name}" if prefix else name
 

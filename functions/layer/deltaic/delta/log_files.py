@@ -59,6 +59,6 @@ def check_length(path: str, length: int, expected: int) -> None:
     """Raise Unavailable for an object of an unexpected length, because it was truncated or replaced."""
     if length != expected:
         raise Unavailable(
-            "the storage of this table returned a file whose length differs from the log; try again",
+            "the storage of this table returned a file whose length differs from that in the log; try again",
             f"{path}: {length} bytes instead of {expected}",
         )

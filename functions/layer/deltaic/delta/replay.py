@@ -36,15 +36,16 @@ class RemovedFile(NamedTuple):
 Displaced = Mapping[LogicalFile, RemovedFile | None]
 """Logical files that the tail adds or removes and that existed before it; None if their sizes are unknown.
 
-If the first action of a file is a remove, the file existed before, provided that its writer follows the protocol. If a
-commit without data changes or removes adds a file, the file may have existed with other statistics; its value is None.
+If the first action of a file is a `remove`, the file existed before, provided that its writer follows the protocol. A
+commit that adds a file without data changes or `remove` may only update the file's statistics; then the value is None.
 """
 
 
 class Tail(msgspec.Struct, frozen=True):
     """Reconciled actions of the commits after the checkpoint; immutable, so threads can share a cached tail.
 
-    `files` contains the live adds ordered by (path, deletion vector id), independent of how commits are stored.
+    `files` are the files that it adds and does not remove, ordered by (path, deletion vector id), however commits are
+    stored.
     `protocol` and `metadata` are the newest in the tail, None if it has none.
     """
 
@@ -53,9 +54,9 @@ class Tail(msgspec.Struct, frozen=True):
     protocol: Protocol | None
     metadata: Metadata | None
     names: pa.StringArray
-    """The paths of `mentioned`."""
+    """Canonical paths of the files in `mentioned`."""
     last_parts: frozenset[str]
-    """The file names, after the last slash, of `mentioned`."""
+    """File names, after the last slash, of the files in `mentioned`."""
     displaced: Displaced
 
     @property
@@ -67,7 +68,7 @@ class Tail(msgspec.Struct, frozen=True):
     def select_unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Return a mask of the checkpoint rows that the tail neither adds nor removes; None if these are all rows.
 
-        A null path counts as not mentioned. `vectors` are the DELETION_VECTOR values of the rows, None if no row has
+        Rows with a null path are in the mask. `vectors` are the DELETION_VECTOR values of the rows, None if no row has
         one.
         """
         if not self.mentioned or not len(paths):
@@ -107,7 +108,7 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
-    """Replay commits given newest first as (path, content); raises TableUnreadable if one is unreadable."""
+    """Reconcile the actions of commits, given newest first as (path, content); raises TableUnreadable if invalid."""
     mentioned: dict[str, tuple[str | None, ...]] = {}
     displaced: dict[LogicalFile, RemovedFile | None] = {}
     batches: list[pa.RecordBatch] = []

@@ -55,7 +55,7 @@ _hint: Final = msgspec.json.Decoder(_Hint)
 
 
 class _NoStart(Exception):
-    """The listing contains neither a usable checkpoint nor commit 0."""
+    """Raised if a log listing contains neither a usable checkpoint nor commit 0."""
 
 
 def find_segment(
@@ -90,7 +90,7 @@ def choose_segment(listing: LogListing) -> Segment:
 def find_earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
     """Return a segment of the same version from an earlier checkpoint or commit 0.
 
-    Raises `failure` if the checkpoint's files are intact, or if older commits or checkpoints are missing.
+    Raises `failure` if it is not about a missing, empty or corrupt checkpoint file, or if older commits are missing.
     """
     path, is_empty, _ = failure.detail.partition(": 0 bytes")  # see `reading` and `check_length`
     is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))

@@ -23,7 +23,7 @@ from deltaic.delta.scan.row_group_cache import PartCache, RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
 
 EXACT: Final = 20_000
-"""Up to this number of adds in a checkpoint, files are counted exactly, which takes about ten milliseconds."""
+"""Up to this number of `add` actions in a checkpoint, files are counted exactly, which takes about ten milliseconds."""
 _AHEAD: Final = 16 << 20
 """Up to this number of bytes, the columns of a following scan are fetched with the counted ones, in one request."""
 

@@ -1,10 +1,10 @@
-"""Seal and open tokens that continue a request, and raise the errors for invalid ones.
+"""Seal and open tokens that continue an earlier request, and raise the errors for invalid tokens.
 
     list     the next page of a listing             one day      `invalid 'nextPageToken'`
     page     the next page of a query or changes    three days   messages of the reference
     refresh  new URLs for the same snapshot         one hour     messages of the reference
 
-Each token is bound to its recipient: for others it is as invalid as random text.
+Each token is bound to its recipient: for other recipients it is as invalid as a random string.
 """
 
 from datetime import timedelta

@@ -43,10 +43,10 @@ def choose_format(
     needed_for_delta: Iterable[str],
     user_agent: str = "",
 ) -> ResponseFormat:
-    """Return the response format.
+    """Return the response format for a table that a client can read.
 
     `misread_as_parquet` are features that the table uses and that a client of the parquet format would misread, such as
-    deletion vectors. `needed_for_delta` are its live reader features: with any of them, a client that supports both
+    deletion vectors. `needed_for_delta` are the reader features in use: with any of them, a client that supports both
     formats gets delta, unless it does not list them. `user_agent` only affects the remedy in the message. Raises
     UnsupportedOperation, with features and remedy, if the client cannot read the table in any format.
     """
@@ -62,7 +62,7 @@ def choose_format(
     if "delta" not in capabilities.response_formats:
         refused = f"{_REFUSED}: the table uses {_names(misread)}, which the parquet response format cannot express."
         if lacks_delta_format(user_agent):
-            raise UnsupportedOperation(f"{refused} Upgrade to delta-sharing 1.1 (change feeds: 1.3).")
+            raise UnsupportedOperation(f"{refused} Upgrade delta-sharing to 1.1 or later (change feeds: 1.3).")
         raise UnsupportedOperation(
             f"{refused} Request the delta format with the header delta-sharing-capabilities: responseformat=delta;"
             f"readerfeatures={','.join(sorted({*needed, *misread}))} (Spark: option responseFormat=delta; Python: "

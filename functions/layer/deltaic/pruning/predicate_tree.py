@@ -17,7 +17,7 @@ from deltaic.pruning.values import Axis
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A column and a test of it."""
+    """A test of a column, which is a leaf of the tree."""
 
     column: TableColumn
     test: Test

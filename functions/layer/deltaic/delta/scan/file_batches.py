@@ -29,7 +29,7 @@ FILE_SCHEMA = pa.schema(
         pa.field("defaultRowCommitVersion", pa.int64()),
     ]
 )
-"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is unchanged from the log.
+"""Schema of live files, one `add` action per row (Delta protocol, "Add File and Remove File"); paths are unchanged.
 
 `tags` and `clusteringProvider` are omitted: only writers need them, and some checkpoints contain many. `dataChange` is
 omitted too: checkpoint writers overwrite it, and for a reader of a version every file is new data.
@@ -48,7 +48,7 @@ class Position(NamedTuple):
 
 
 class FileBatch(msgspec.Struct, frozen=True):
-    """Some live files and their positions."""
+    """Some live files of a version and their positions in the order of files."""
 
     files: pa.RecordBatch
     start: Position

@@ -16,7 +16,7 @@ class PartitionCodes(msgspec.Struct, frozen=True):
     """Dictionary-encoded partition values of consecutive rows of a checkpoint."""
 
     codes: pa.Int32Array
-    """Index in `distinct` for each row; null for rows that are not adds."""
+    """Index in `distinct` for each row; null for rows that are not `add` actions."""
     distinct: pa.MapArray
 
     @property
