@@ -83,11 +83,11 @@ def test_token_is_revoked(console: Visitor, server: FilledServer, erin: str) -> 
 def test_changed_plan_is_refused(console: Visitor, server: FilledServer, erin: str) -> None:
     _, form = plan_action(console, "invite", recipient=erin, expires="72h", token_expires="90d")
     page = console.post("/action", 409, **{**form, "action": "cut-off"})
-    assert "has changed since it was planned" in page
+    assert "have changed since the plan was shown" in page
     # A plan is also refused if its effects have changed in the meantime.
     _, form = plan_action(console, "cut-off", recipient=erin)
     server.admin.tokens.create(server.admin.recipients.get(erin))
-    assert "has changed since it was planned" in console.post("/action", 409, **form)
+    assert "have changed since the plan was shown" in console.post("/action", 409, **form)
     assert server.admin.recipients.get(erin).cut_off_at is None
 
 
