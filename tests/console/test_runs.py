@@ -53,6 +53,6 @@ def test_runs_page_filters_by_dataset_and_failure(runs_console: Visitor) -> None
 
 
 def test_runs_page_reads_another_table(console: Visitor) -> None:
-    assert "Enter the location of a table of runs" in console.get("/runs")
+    assert "Enter the location of a runs table" in console.get("/runs")
     assert "patients" in console.get("/runs", runs=RUNS)
     assert "there is no table of runs at" in console.get("/runs", runs="s3://deltaic-lake/none")

@@ -112,7 +112,7 @@ def _plan_cut_off(provider: Provider, form: Form) -> ActionPlan:
         f"All requests of {recipient.name} are rejected from now on.",
         f"Its live tokens are revoked: {_describe_tokens(live)}." if live else "It has no live token.",
         "URLs and credentials that it already has stop working within seconds.",
-        "Its links and other keys do not work while it is cut off. Its grants stay.",
+        "Its links and other credentials do not work while it is cut off. Its grants stay.",
     ]
     arguments = ["recipient", "cut-off", "--yes"]
     return _recipient_plan(f"Cut off {recipient.name}", effects, arguments, recipient, is_destructive=True)
