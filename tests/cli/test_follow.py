@@ -155,12 +155,12 @@ def test_following_does_not_change_the_providers_own_tables(deltaic: Deltaic, la
     mine = list(admin.tables.list("sales"))
     [outcome] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
     assert (outcome["table"], outcome["did"]) == ("orders", "refused")
-    assert outcome["why"] == f"its name is used by the table in s3://{lake.bucket}/elsewhere/mine"
+    assert outcome["why"] == f"the name is already used by the table in s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
     assert actions_of(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine
     findings = {finding["check"]: finding for finding in json.loads(deltaic("doctor --json").stdout)}
-    assert "its name is used" in findings["shares sales.sales.orders"]["said"]
+    assert "the name is already used" in findings["shares sales.sales.orders"]["said"]
     # What was excluded before stays so.
     assert "--exclude 'tmp_*' --exclude orders" in findings["shares sales.sales.orders"]["remedy"]
 
@@ -178,7 +178,7 @@ def test_duplicate_names_and_broken_tables_are_reported(
         outcome["location"] for outcome in outcomes if outcome["did"] == "added" and outcome["table"] == "orders"
     ] == [f"{lake.folder}/ORDERS"]
     again = {outcome["table"]: outcome["why"] for outcome in deltaic.json("share follow sales --now")}
-    assert again["orders"] == f"another table of the source has its name: {lake.folder}/ORDERS"
+    assert again["orders"] == f"another table of the source has the same name: {lake.folder}/ORDERS"
     remedies = {outcome["check"]: outcome["remedy"] for outcome in json.loads(deltaic("doctor --json").stdout)}
     assert "--exclude" not in remedies["shares sales.sales.orders"], "which would hide both"
 
@@ -195,12 +195,12 @@ def test_a_table_that_does_not_match_a_grants_filter_is_refused_and_stays_hidden
     assert {name: outcome["did"] for name, outcome in outcomes.items()} == {
         "orders": "refused", "net_returns_v2": "refused", "parted": "added",
     }  # fmt: skip
-    assert "the filter of a grant of 'sales' is invalid for it" in outcomes["orders"]["why"]
+    assert "a grant of 'sales' has a filter that is invalid for this table" in outcomes["orders"]["why"]
     lake.remove("parted")
     deltaic.done("share follow sales --now")
     lake.commit("parted", GOOD)
     again = {outcome["table"]: outcome for outcome in deltaic.json("share follow sales --now")}
-    assert (again["parted"]["did"], "is invalid for it" in again["parted"]["why"]) == ("hidden", True)
+    assert (again["parted"]["did"], "is invalid for this table" in again["parted"]["why"]) == ("hidden", True)
 
 
 def test_a_table_that_is_filtered_elsewhere_is_not_shared_unfiltered(
@@ -218,7 +218,7 @@ def test_a_table_that_is_filtered_elsewhere_is_not_shared_unfiltered(
         outcome["table"]: outcome for outcome in deltaic.json(f"share follow sales --folder {lake.folder} --now")
     }
     assert [outcomes[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
-    assert "only part of it is shared as 'narrow.s.v'" in outcomes["by_recipient"]["why"]
+    assert "'narrow.s.v' shares only a part of it" in outcomes["by_recipient"]["why"]
     assert read_tables() == ["net_returns_v2", "orders"]
     # A filter of the operator's own on a table that came by itself does not keep that from coming back.
     admin.tables.update("sales", "sales", "orders", partition_filter="p = 'a'")
@@ -291,7 +291,7 @@ def test_tables_of_a_glue_database_are_shared_until_they_are_dropped(
     assert read_tables() == ["of_athena", "of_spark"]
     glue.delete_table(DatabaseName=lake.bucket, Name="of_spark")
     outcomes = {outcome["table"]: outcome for outcome in deltaic.json("share follow sales --now")}
-    assert outcomes["of_spark"]["why"] == f"the AWS Glue database '{lake.bucket}' no longer contains it"
+    assert outcomes["of_spark"]["why"] == f"the AWS Glue database '{lake.bucket}' no longer contains the table"
     assert read_tables() == ["of_athena"]
 
 

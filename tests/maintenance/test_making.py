@@ -132,8 +132,8 @@ LOSSES: dict[str, list[Action]] = {
     "files (unheardOf)": [add("first.parquet", unheardOf={"a": 1})],
     "files (clusteringProvider)": [add("first.parquet", clusteringProvider="liquid")],
     "removed files": [remove("gone.parquet", deletionTimestamp=RECENTLY)],
-    "transactions of writers": [{"txn": {"appId": "stream", "version": 7}}],
-    "metadata of domains": [{"domainMetadata": {"domain": "app", "configuration": "{}", "removed": False}}],
+    "application transactions": [{"txn": {"appId": "stream", "version": 7}}],
+    "domain metadata": [{"domainMetadata": {"domain": "app", "configuration": "{}", "removed": False}}],
     "protocol and metadata (configuration)": [metadata({"delta.appendOnly": "true"})],
 }
 
@@ -156,7 +156,7 @@ def test_every_difference_between_checkpoint_and_log_is_detected(difference: str
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
-        pytest.param({"inventory": {"a": 1}}, "kind 'inventory'", id="unknown_action"),
+        pytest.param({"inventory": {"a": 1}}, "type 'inventory'", id="unknown_action"),
         pytest.param(add("x.parquet", unheardOf=1), "unheardOf", id="unknown_field"),
         pytest.param(protocol(1, 7, "icebergCompatV9"), "icebergCompatV9", id="unknown_feature"),
         pytest.param({"txn": {"appId": "s", "version": 1, "also": 2}}, "transactions", id="field_of_a_transaction"),

@@ -1,4 +1,4 @@
-"""Scheduled function that checks followed sources and adds their new tables."""
+"""Scheduled Lambda function that checks followed sources and adds their new tables to the catalog."""
 
 import random
 from collections import Counter
@@ -18,9 +18,10 @@ from deltaic.storage.sessions import SigningSessions
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001 -- Lambda passes it
-    """Check every followed source, and return the number of tables by status.
+    """Check every followed source, and return the number of tables with each status.
 
-    Sources are `left` for the next invocation when the time is up. Raises Unavailable if a source could not be checked.
+    Also returns the number of sources, and how many have `failed` or are `left` for the next invocation because of the
+    time limit. Raises Unavailable if a source could not be checked.
     """
     config = settings()
     admin = CatalogAdmin(config.catalog_table, config.tokens_table, dynamo())

@@ -1,4 +1,4 @@
-"""Function that generates Iceberg metadata in the background, if a request would have to wait too long."""
+"""Lambda function that generates Iceberg metadata in the background, if a request would have to wait too long."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from deltaic.sharing.runtime import sharing
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- Lambda passes it
-    """Generate metadata, and log and return the result."""
+    """Generate the metadata that the event requests, and log and return the result."""
     result = dict(generate_in_background(sharing(), event))
     logger().info("metadata", extra=result)
     return result

@@ -1,4 +1,4 @@
-"""Scheduled function that sends notices of expirations and new table versions to an EventBridge bus."""
+"""Scheduled Lambda function that sends events about expirations and new table versions to an EventBridge bus."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,7 @@ from deltaic.storage.sessions import SigningSessions
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
-    """Send the notices that the schedule requests, and return counts; raises Unavailable if some tables failed."""
+    """Send the events that the schedule requests, and return counts; raises Unavailable if tables failed."""
     config = settings()
     bus = EventBus(config.notices_bus, config.notices_source, config.region, config.endpoint_url)
     if event["tell"] == "endings":

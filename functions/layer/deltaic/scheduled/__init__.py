@@ -1,1 +1,1 @@
-"""Scheduled work: checks of followed sources, notices for the provider, and expirations."""
+"""Code of the scheduled functions that check followed sources and send notices, and the list of expirations."""

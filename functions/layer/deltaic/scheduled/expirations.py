@@ -1,4 +1,4 @@
-"""Expirations in a catalog: tokens, open invitation links, grants and recipients."""
+"""List which tokens, unused invitation links, grants and recipients of a catalog expire in a period."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,25 +13,25 @@ Expiring = Recipient | Token | Invitation | Grant
 
 
 class Expiration(NamedTuple):
-    """An item of the catalog and its expiration time."""
+    """An item of the catalog that expires, and when it expires."""
 
     ends_at: datetime
     recipient: str
     kind: str
     target: str
-    """Id of the token or link, or name of the granted share; empty if the recipient itself expires."""
+    """Id of the token or of the link, or name of the granted share; empty if the recipient itself expires."""
 
 
 def list_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
-    """Return expirations from `now` to `until`, in ascending order, without those of expired recipients.
+    """Return what expires between `now` and `until`, sorted by time; skips recipients that have already expired.
 
-    Queries the tokens, links and grants of each recipient.
+    Sends separate requests for the tokens, links and grants of each recipient.
     """
     return select_expirations(_list_items(admin, now), now, until)
 
 
 def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
-    """Return the same as `list_expirations`, but scan both tables instead of querying each recipient."""
+    """Return the same as `list_expirations`, but scan both DynamoDB tables instead of querying each recipient."""
     recipients = {recipient.id: recipient for recipient in admin.recipients.list() if not recipient.has_ended(now)}
     kinds: tuple[Iterator[Token | Invitation | Grant], ...] = (
         admin.tokens.list_all(),
@@ -43,7 +43,7 @@ def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> lis
 
 
 def select_expirations(items: Iterable[Expiring], now: datetime, until: datetime) -> list[Expiration]:
-    """Return the expirations of these items from `now` to `until`, in ascending order."""
+    """Return which of these items expire between `now` and `until`, sorted by time."""
     expirations = (_expiration_of(item, now) for item in items)
     return sorted(item for item in expirations if item is not None and now < item.ends_at <= until)
 

@@ -1,4 +1,4 @@
-"""Notices for the provider: events about expirations and new table versions, with names but without data."""
+"""Send the provider events about expirations and new table versions; they contain names, but no table data."""
 
 import random
 from collections import Counter
@@ -18,16 +18,16 @@ EXPIRING: Final = "deltaic.recipient.expiring"
 CHANGED: Final = "deltaic.table.changed"
 
 LEAST_SECONDS: Final = 60.0
-"""Minimum remaining time of the invocation to start with another table."""
+"""The function starts with another table only if its invocation has at least this much time left."""
 
 PutEvents = Callable[[Sequence[BusEvent]], None]
 
 
 def send_expiration_notices(admin: CatalogAdmin, put: PutEvents, days: int, now: datetime) -> int:
-    """Send an event for each expiration today or in the next `days` days (UTC); return their number.
+    """Send an event for each expiration today or in the next `days` days (UTC), and return the number of events.
 
-    Nothing is stored: each daily call reports an expiration again, until it is postponed or over. Calls on the same
-    day send the same event ids.
+    Stores nothing: each daily call reports an expiration again, until it is postponed or past. Calls on the same day
+    send events with the same ids.
     """
     today = now.date()
     expirations = list_expirations(admin, now, datetime.combine(today + timedelta(days), time.max, UTC))
@@ -48,12 +48,12 @@ def send_change_notices(
     remaining: Callable[[], float],
     report: Callable[[SharedLocation, Exception], None],
 ) -> dict[str, int]:
-    """Send an event for each shared table whose version differs from the stored one; store first versions silently.
+    """Send an event for each shared table whose version differs from the version in the last event.
 
-    Returns the number of locations that are `changed`, `unchanged`, `failed`, or `left` when the time is up. A version
-    is stored after its events are sent. If the function dies in between, the next run sends events with the same ids.
-    `remaining` returns the remaining seconds. `report` gets the exception of a table; the other tables are still
-    checked, in random order so that each has its turn. Raises what the catalog raises while it lists shared tables.
+    For a new table, stores the version without an event. Returns the number of locations that are `changed`,
+    `unchanged`, `failed`, or `left` at the time limit. A version is stored after its events are sent: if the function
+    stops in between, the next run sends events with the same ids. `remaining` returns the seconds that are left.
+    `report` gets the exception of a table; the others are still checked. Raises errors of the catalog's listings.
     """
     entries: dict[SharedLocation, list[Table]] = {}
     for location, table in versions.entries():

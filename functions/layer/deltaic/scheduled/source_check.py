@@ -32,54 +32,53 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.objects import LOG, ObjectTableStore
 
 LEAST_SECONDS: Final = 60.0
-"""Minimum remaining time to start with another page of tables."""
+"""The check starts with another page of tables only if at least this much time is left."""
 
-READERS: Final = 8
-"""Number of logs that are read concurrently."""
+READERS: Final = 8  # table logs that are read at the same time
 
 _TRANSIENT_ERRORS: Final = (TooManyRequests, Unavailable, Conflict)
-"""Errors that do not depend on the table, so its entry stays unchanged."""
+"""Errors that are probably temporary and not caused by the table, so its entry is not changed."""
 
-SAME_NAME: Final = "another table of the source has its name"
-"""Start of the reason if two tables of a source get the same shared name; an exclude pattern would hide both."""
+SAME_NAME: Final = "another table of the source has the same name"
+"""Start of the reason if two tables of a source would get the same name; an exclude pattern would hide both."""
 
 CheckStatus = Literal["added", "back", "hidden", "refused", "unknown", "same"]
 
 
 class TableCheck(msgspec.Struct, frozen=True):
-    """Result of checking one table of a followed source."""
+    """Result of the check of one table of a followed source."""
 
     name: str
     location: str
     status: CheckStatus
-    """added, back: recipients now see it; hidden: they no longer see it; refused: it is not added; unknown: the check
-    failed and nothing changed; same: recipients still see it."""
+    """added, back: recipients now see the table; hidden: they no longer see it; refused: it cannot be added; unknown:
+    the check failed, so nothing was changed; same: recipients still see the table."""
 
     reason: str = ""
     entry: Table | None = None
-    """Entry of the catalog before the check."""
+    """The table's entry in the catalog before the check; None if it had no entry."""
 
 
 class FollowContext(msgspec.Struct, frozen=True):
-    """Clients and settings used to list and read a followed source."""
+    """Clients and settings with which a followed source is listed and read."""
 
     storage: StorageConfig
     credentials: Callable[[], Credentials]
     glue: Callable[[], Any]
-    """Creates a client of AWS Glue; only called for databases."""
+    """Creates an AWS Glue client; only called for Glue databases."""
     remaining: Callable[[], float] = lambda: float("inf")
-    """Returns the remaining seconds."""
+    """Returns the seconds that are left for the check."""
 
 
 class _ListedTable(msgspec.Struct, frozen=True):
-    """A table or folder of a source."""
+    """A Glue table or a folder of a source."""
 
     name: str
     location: str
 
 
 def is_single_table(source: str, context: FollowContext) -> bool:
-    """Return whether a source is itself a table; raises if it cannot be listed."""
+    """Return whether a source is itself a Delta table; raises an error if the source cannot be listed."""
     if source.startswith(GLUE):
         next(delta_tables(context.glue(), source.removeprefix(GLUE)))
         return False
@@ -89,10 +88,10 @@ def is_single_table(source: str, context: FollowContext) -> bool:
 def check_source(
     admin: CatalogAdmin, follow: Follow, context: FollowContext, *, dry_run: bool = False
 ) -> Iterator[TableCheck]:
-    """Check a source, and yield results of tables whose status is not `same`.
+    """Check a followed source, and yield the result for each table whose status is not `same`.
 
-    Stores a summary at the end. Tables that were shared by hand are not changed. With `dry_run`, nothing is written.
-    Raises, and stores, why the source cannot be listed; also raises what the catalog raises.
+    Stores a summary at the end. Does not change entries that an operator added. With `dry_run`, writes nothing. If the
+    source cannot be listed, stores and raises the error. Also raises the errors of the catalog.
     """
     counts = dict.fromkeys(get_args(CheckStatus), 0)
     reasons: dict[str, str] = {}
@@ -121,7 +120,7 @@ class _SourceCheck:
         self._follow = follow
         self._context = context
         self.is_complete = False
-        """Whether every table was checked."""
+        """Whether all tables of the source were checked."""
         self._database = follow.source.removeprefix(GLUE) if follow.source.startswith(GLUE) else ""
         self._lock = Lock()
         self._filtered_tables: Sequence[Table] | None = None
@@ -148,7 +147,7 @@ class _SourceCheck:
         pages = self._tables_of_glue() if self._database else self._folders()
         for page in pages:
             if self._context.remaining() < LEAST_SECONDS:
-                raise Unavailable("the time was up before all tables were checked: the next check starts again")
+                raise Unavailable("the time limit was reached before the last table: the next check starts over")
             yield page
 
     def _tables_of_glue(self) -> Iterator[Sequence[_ListedTable]]:
@@ -166,14 +165,14 @@ class _SourceCheck:
                 return
 
     def _check_candidate(self, candidate: _ListedTable, entry: Table | None) -> TableCheck | None:
-        """Check a table of the source; returns None for a folder without log and a table shared by hand."""
+        """Check a table of the source; returns None for a folder without a log, or if an operator added the entry."""
         if entry is not None and _is_same(candidate, entry):
             return self._check_followed_table(entry) if entry.followed else None
         try:
             if not self._database and not _has_log(Location.parse(candidate.location), self._context):
                 return None
             if entry is not None:
-                reason = f"{SAME_NAME}:" if entry.followed else "its name is used by the table in"
+                reason = f"{SAME_NAME}:" if entry.followed else "the name is already used by the table in"
                 return _table_check(candidate, "refused", f"{reason} {entry.location}")
             names.check_name("table", candidate.name)
             self._check_new(candidate.location)
@@ -184,7 +183,7 @@ class _SourceCheck:
         return _table_check(candidate, "added")
 
     def _check_followed_table(self, entry: Table) -> TableCheck | None:
-        """Check the log of a table that was added before."""
+        """Check that the log of a table that an earlier check added can still be read."""
         try:
             if entry.unlisted:
                 self._check_new(entry.location, entry.id)
@@ -197,11 +196,11 @@ class _SourceCheck:
         return _check_of_listing(entry, "")
 
     def _check_missing(self, entry: Table) -> TableCheck | None:
-        """Check a table that was added before, and is now excluded or missing from the source."""
+        """Check a table that an earlier check added, and that is now excluded or missing from the source."""
         if self._follow.excludes(entry.key):
-            return _check_of_listing(entry, f"its name matches an exclude pattern of {self._follow.title}")
+            return _check_of_listing(entry, f"the name matches an exclude pattern of {self._follow.title}")
         if self._database:
-            return _check_of_listing(entry, f"the AWS Glue database '{self._database}' no longer contains it")
+            return _check_of_listing(entry, f"the AWS Glue database '{self._database}' no longer contains the table")
         if Location.parse(self._follow.source).contains(Location.parse(entry.location)):
             return self._check_followed_table(entry)  # read its log: an incomplete listing must not hide it
         return None
@@ -226,22 +225,24 @@ class _SourceCheck:
         return check
 
     def _check_new(self, location: str, table_id: str = "") -> None:
-        """Raise why a table is unreadable, or why it must not be shared automatically."""
+        """Raise an error if a table is unreadable, or must not be shared automatically."""
         folder = Location.parse(location)
         for table in self._list_filtered_tables():
             shared = Location.parse(table.location)
             if table.id != table_id and (shared.contains(folder) or folder.contains(shared)):
-                raise InvalidParameter(f"only part of it is shared as '{table.title}': share it by hand, or exclude it")
+                raise InvalidParameter(f"'{table.title}' shares only a part of it: add it yourself, or exclude it")
         latest = self._read_latest(location)
         try:
             for partition_filter in self._filters:
                 partition_filters.check(partition_filter, latest.metadata)
         except InvalidParameter as error:
             share = self._follow.share
-            raise InvalidParameter(f"the filter of a grant of '{share}' is invalid for it: {error.message}") from error
+            raise InvalidParameter(
+                f"a grant of '{share}' has a filter that is invalid for this table: {error.message}"
+            ) from error
 
     def _list_filtered_tables(self) -> Sequence[Table]:
-        """Return partly shared tables, read from the whole catalog when the first new table is checked."""
+        """Return all filtered tables of the catalog, which are read once, when the first new table is checked."""
         with self._lock:
             if self._filtered_tables is None:
                 self._filtered_tables = list(self._admin.tables.list_filtered())
@@ -257,7 +258,7 @@ def _has_log(folder: Location, context: FollowContext) -> bool:
 
 
 def _is_same(candidate: _ListedTable, entry: Table | None) -> bool:
-    """Return whether an entry is this table of the source; also true without entry."""
+    """Return whether an entry has the location of this table of the source; also true without an entry."""
     return entry is None or _path_of(entry.location) == _path_of(candidate.location)
 
 
@@ -266,7 +267,7 @@ def _path_of(location: str) -> str:
 
 
 def _check_of_listing(entry: Table, hidden_reason: str) -> TableCheck | None:
-    """Return the check of an entry that must be hidden for this reason, or listed if it is empty."""
+    """Return the result for an entry that must be hidden for this reason, or visible if the reason is empty."""
     if hidden_reason != entry.unlisted:
         return _table_check(entry, "hidden" if hidden_reason else "back", hidden_reason)
     return None if hidden_reason else _table_check(entry, "same")

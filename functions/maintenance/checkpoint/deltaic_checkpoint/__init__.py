@@ -1,1 +1,1 @@
-"""Checkpoints of small tables without Spark, for tables whose writers write none."""
+"""Write checkpoints without Spark, for small tables whose writers write none."""

@@ -1,7 +1,7 @@
-"""Create a checkpoint with deltalake in a copy of the log, and compare it with the log.
+"""Create a checkpoint with the library deltalake in a local copy of the log, and compare it with the log.
 
-deltalake has no access to the table: so it cannot delete commits, and an incomplete checkpoint is discarded before a
-client could read it. Tables that are refused here need Spark.
+deltalake cannot access the table itself. So it cannot delete commits, and an incorrect checkpoint is discarded before
+clients can read it. Tables that are rejected here need checkpoints from Spark.
 """
 
 import sys
@@ -28,10 +28,10 @@ from deltaic.table_features import TABLE_FEATURES
 from deltaic_checkpoint.log_state import LogState
 
 MAX_LOG_BYTES: Final = 64 << 20
-"""Maximum size of the log files to read: the last checkpoint and the commits after it."""
+"""Maximum total bytes of the log files to read: the last checkpoint and the commits after it."""
 
 FEATURES: Final = frozenset(feature.name for feature in TABLE_FEATURES if feature.checkpointed)
-"""Table features for which a checkpoint only has to keep every action unchanged."""
+"""Table features with which a checkpoint is correct if it contains every action unchanged."""
 
 _LONGEST_REASON: Final = 200
 _ARCHIVE: Final = "deltalake.zip"
@@ -39,20 +39,20 @@ _ARCHIVE: Final = "deltalake.zip"
 
 @dataclass(frozen=True, slots=True)
 class NewCheckpoint:
-    """A checkpoint that is verified but not yet written to the table."""
+    """A checkpoint that has been verified, but not yet written to the table."""
 
     version: int
     path: str
-    """Path below the table's root."""
+    """Path relative to the table's root folder."""
 
     content: bytes
     hint: bytes
-    """Content of `_last_checkpoint`."""
+    """Content of the file `_last_checkpoint` for this checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogCopy:
-    """A copy of a log in a local folder, so that writes do not reach the table."""
+    """`TableStore` for a copy of a log in a local folder, so that deltalake does not write to the table."""
 
     root: Path
 
@@ -86,14 +86,14 @@ class LogCopy:
 
 
 def create_checkpoint(store: TableStore, segment: Segment, now_ms: int) -> NewCheckpoint:
-    """Return a checkpoint of a segment's version, without writing to the table.
+    """Create a checkpoint of the version that a segment ends at, without writing to the table.
 
-    Raises UnsupportedOperation, with the reason, if this function cannot create it, and what the store raises.
+    Raises UnsupportedOperation, with the reason, if this function cannot create it, and the errors of the store.
     """
     files = [*(segment.checkpoint.files if segment.checkpoint else ()), *(commit.file for commit in segment.commits)]
     size = sum(file.size for file in files)
     if size > MAX_LOG_BYTES:
-        raise UnsupportedOperation(f"its log has {size:,} bytes to read, and the maximum is {MAX_LOG_BYTES:,}")
+        raise UnsupportedOperation(f"the log has {size:,} bytes to read, and the maximum is {MAX_LOG_BYTES:,}")
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         copy = LogCopy(Path(folder))
         (copy.root / LOG).mkdir()
@@ -103,7 +103,7 @@ def create_checkpoint(store: TableStore, segment: Segment, now_ms: int) -> NewCh
         protocol, metadata = expected.single.get("protocol", {}), expected.single.get("metaData", {})
         features = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
         if unsupported := ", ".join(sorted(features - FEATURES)):
-            raise UnsupportedOperation(f"it has table features that this function does not support: {unsupported}")
+            raise UnsupportedOperation(f"this function does not support these table features: {unsupported}")
         expected_reading = _read_version(copy, segment)
         path = f"{LOG}{version_prefix(segment.version)}.checkpoint.parquet"
         _write(copy.root)
@@ -129,15 +129,15 @@ def _write(root: Path) -> None:
         DeltaTable(str(root)).create_checkpoint()
     except (DeltaError, ValueError, OSError, NotImplementedError) as refusal:
         reason = str(refusal).strip().partition("\n")[0][:_LONGEST_REASON]
-        raise UnsupportedOperation(f"deltalake cannot write it: {reason}") from refusal
+        raise UnsupportedOperation(f"deltalake cannot write a checkpoint: {reason}") from refusal
 
 
 @cache
 def _load_deltalake() -> None:
-    """Import deltalake, from the archive in its layer if necessary; raises ModuleNotFoundError without both.
+    """Import deltalake, if necessary from a zip file in its Lambda layer; raises ModuleNotFoundError without both.
 
-    The layer has an archive because both layers would exceed Lambda's size limit if unpacked (decision 62). The
-    unpacked files are deleted after the import, so that none remain if the process is killed later.
+    The layer contains a zip file because both layers would exceed Lambda's size limit if unpacked (decision 62). The
+    unpacked files are deleted after the import, so that no files remain if the process is killed later.
     """
     try:
         _import_deltalake()
@@ -159,7 +159,7 @@ def _import_deltalake() -> None:
 
 
 def _read_version(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
-    """Return protocol, metadata and files of a version, as the server reads them for recipients."""
+    """Return the protocol, the metadata and the files of a version, which the server would send to recipients."""
     snapshot = Snapshot(copy, segment)
     files = [
         {**row, "partitionValues": dict(row["partitionValues"] or ())}

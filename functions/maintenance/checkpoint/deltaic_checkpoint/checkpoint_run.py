@@ -1,4 +1,4 @@
-"""A checkpoint run over all tables with checkpoints: each with its write lease, longest unchecked first."""
+"""Check all tables for which the stack writes checkpoints, and write those that are due, with a lease for each."""
 
 import contextlib
 import time
@@ -19,30 +19,30 @@ from deltaic.storage.log_writer import LogWriter
 from deltaic_checkpoint.checkpoint_creation import create_checkpoint
 
 MIN_COMMITS: Final = 10
-"""Commits after the last checkpoint that make the next one due: Delta's default interval."""
+"""A checkpoint is due after this many commits since the last one, as with Delta's default checkpoint interval."""
 
 LEASE_TIME: Final = timedelta(minutes=5)
-"""Several times the time for the largest supported table; renewed before the checkpoint is written."""
+"""Much longer than the largest supported table takes; the lease is renewed before the checkpoint is written."""
 
 LEAST_SECONDS: Final = 240.0
-"""Minimum remaining time of the invocation to start with another table."""
+"""The run starts with another table only if its invocation has at least this much time left."""
 
-REMEDY: Final = "write its checkpoints with `deltaic pipeline maintain`, and disable them here with --no-checkpoint"
+REMEDY: Final = "write checkpoints with `deltaic pipeline maintain`, and set --no-checkpoint for the table"
 
 CheckpointStatus = Literal["written", "not due", "held", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Clients and settings of a checkpoint run."""
+    """Clients and settings for a checkpoint run."""
 
     checkpointing: SharedLocations
     leases: Leases
     log: Callable[[SharedLocation], tuple[TableStore, LogWriter]]
-    """Returns the reader and the writer of a location's log; raises DeltaicError."""
+    """Returns clients that read and write the log at a location; raises DeltaicError."""
 
     remaining: Callable[[], float]
-    """Returns the remaining seconds of the invocation."""
+    """Returns the seconds that are left for the invocation."""
 
     clock: Callable[[], float] = time.time
     """Returns the time in seconds since the epoch."""
@@ -50,24 +50,24 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointResult:
-    """Result for one table."""
+    """Result of a checkpoint run for one table."""
 
     location: str
     status: CheckpointStatus
     version: int | None = None
     commits: int | None = None
-    """Commits after the last checkpoint, at the time of the check."""
+    """Number of commits after the last checkpoint, at the time of the check."""
 
     reason: str = ""
     error: BaseException | None = None
-    """Unexpected or reported exception of status `failed`."""
+    """Exception that caused the status `failed`."""
 
 
 def run_checkpoints(context: RunContext, holder: str, report: Callable[[CheckpointResult], None]) -> dict[str, int]:
-    """Check every table with checkpoints while time remains, and return the number of tables by status.
+    """Write due checkpoints until the time limit is reached, and return the number of tables with each status.
 
-    `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
-    one table becomes its result. Raises what the catalog raises while it lists the tables.
+    `report` is called with each result. Tables that are `left` at the time limit come first in the next run. An error
+    of one table becomes the result of this table. Raises the errors of the catalog while it lists the tables.
     """
     counts, tables = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.due_for_checkpoint()
     for number, table in enumerate(tables):
@@ -120,9 +120,9 @@ def _write_checkpoint(
     context.leases.renew(table.location, holder, LEASE_TIME)
     current = find_segment(store, segment.version)
     if (current.version, current.base, current.commits) != (segment.version, segment.base, segment.commits):
-        raise Conflict("a writer without the lease changed the log: the next run checks it again")
+        raise Conflict("a writer that does not hold the lease changed the log: the next run checks the table again")
     if not writer.create(checkpoint.path, checkpoint.content):
-        raise Conflict("another writer has just written this checkpoint")
+        raise Conflict("a writer that does not hold the lease wrote the same checkpoint: the next run checks the table")
     # Keep a newer hint. An old hint only makes listings longer.
     if read_hint(store) <= checkpoint.version:
         writer.replace(LAST_CHECKPOINT, checkpoint.hint)

@@ -1,7 +1,7 @@
-"""State of a log with every action and field, to compare a checkpoint with the log.
+"""Read the complete state of a log, with every action and field, to compare a checkpoint with the log.
 
-The server's log reader keeps only what recipients need. A checkpoint must also keep tombstones, transactions, domains,
-tags and unknown fields. So this replay keeps and compares all fields.
+The server's log reader keeps only what recipients need. A checkpoint must also contain tombstones, transactions,
+domain metadata, tags and unknown fields. So this module reads and compares all fields.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,29 +21,29 @@ Action = dict[str, Any]
 
 
 class FileKey(NamedTuple):
-    """Key by which adds and removes are reconciled; the path is unchanged from the log."""
+    """Identifies a file in `add` and `remove` actions: its percent-encoded path and its deletion vector."""
 
     path: str
     vector: str | None
 
 
 MAX_ACTIONS: Final = 100_000
-"""Maximum number of actions to replay; each needs some kilobytes of memory."""
+"""Maximum number of actions to read; each needs some kilobytes of memory."""
 
 _SINGLE: Final = frozenset({"protocol", "metaData"})
 _NOT_STATE: Final = frozenset({"commitInfo", "cdc", "checkpointMetadata"})
-"""Actions that are not part of a table's state."""
+"""Types of actions that are not part of a table's state."""
 _MAPS: Final = frozenset({"partitionValues", "tags", "configuration", "options"})
 _DEFAULTS: Final[dict[str, Any]] = {"tags": {}, "configuration": {}, "options": {}, "removed": False}
-"""Default values of fields (Delta protocol, the schemas of the actions)."""
+"""Values that have the same meaning as an absent field (Delta protocol, schemas of the actions)."""
 
 
 @dataclass(slots=True)
 class LogState:
-    """The reconciled actions of one version (Delta protocol, "Action Reconciliation")."""
+    """The state of a table at one version (Delta protocol, "Action Reconciliation")."""
 
     single: dict[str, Action] = field(default_factory=dict)
-    """Protocol and metadata actions."""
+    """The current `protocol` and `metaData` actions."""
 
     files: dict[FileKey, Action] = field(default_factory=dict)
     tombstones: dict[FileKey, Action] = field(default_factory=dict)
@@ -53,27 +53,27 @@ class LogState:
 
     @classmethod
     def read(cls, store: TableStore, segment: Segment) -> "LogState":
-        """Replay a segment; raises UnsupportedOperation, with the reason, for an unsupported log."""
+        """Read the state from a segment's checkpoint and commits; raises UnsupportedOperation, with the reason."""
         state = cls()
         for file in segment.checkpoint.files if segment.checkpoint else ():
             for kind, action in _rows(store, file.name):
                 state._apply(kind, action)
         for commit in segment.commits:
             if commit.start != commit.end:
-                raise UnsupportedOperation("commits of the log are missing, and compaction files replace them")
+                raise UnsupportedOperation("the log contains compaction files instead of some commits")
             changed_files: set[FileKey] = set()
             for kind, action in _lines(store, commit.file.name):
                 if kind in {"add", "remove"}:
                     if (changed := _file_key(action)) in changed_files:
-                        raise UnsupportedOperation(f"{commit.file.name} names a file twice")
+                        raise UnsupportedOperation(f"{commit.file.name} contains several actions for the same file")
                     changed_files.add(changed)
                 state._apply(kind, action)
         return state
 
     def difference_from(self, checkpoint: "LogState", tombstones_until: int) -> str:
-        """Return which part of a checkpoint's state differs from this one; empty if both are equal.
+        """Return which part of the state that a checkpoint contains differs from this state; empty if none differs.
 
-        The checkpoint may lack tombstones from before `tombstones_until`, in milliseconds since the epoch.
+        The checkpoint may omit tombstones with a time before `tombstones_until` (milliseconds since the epoch).
         """
         retained = {
             file: action
@@ -84,14 +84,14 @@ class LogState:
             _difference("protocol and metadata", self.single, checkpoint.single)
             or _difference("files", self.files, checkpoint.files)
             or _difference("removed files", retained, checkpoint.tombstones)
-            or _difference("transactions of writers", self.transactions, checkpoint.transactions)
-            or _difference("metadata of domains", self.domains, checkpoint.domains)
+            or _difference("application transactions", self.transactions, checkpoint.transactions)
+            or _difference("domain metadata", self.domains, checkpoint.domains)
         )
 
     def _apply(self, kind: str, action: Action) -> None:
         self.actions += 1
         if self.actions > MAX_ACTIONS:
-            raise UnsupportedOperation(f"its log has more actions than the maximum of {MAX_ACTIONS:,}")
+            raise UnsupportedOperation(f"the log contains more actions than the maximum of {MAX_ACTIONS:,}")
         if kind in _SINGLE:
             self.single[kind] = action
         elif kind == "add":
@@ -107,7 +107,7 @@ class LogState:
             if action.get("removed"):
                 del self.domains[action["domain"]]
         elif kind not in _NOT_STATE:
-            raise UnsupportedOperation(f"the log has actions of the unsupported kind '{kind}'")
+            raise UnsupportedOperation(f"the log contains actions of the unsupported type '{kind}'")
 
 
 def _lines(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
@@ -120,14 +120,14 @@ def _lines(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
 
 def _rows(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
     if not name.endswith(".parquet"):
-        raise UnsupportedOperation("the log's last checkpoint has parts (a manifest with sidecars)")
+        raise UnsupportedOperation("the log's last checkpoint consists of several files (a manifest with sidecars)")
     with pq.ParquetFile(pa.BufferReader(store.get(LOG + name))) as file:
         for batch in file.iter_batches(1024):
             for row in batch.to_pylist():
                 for kind, action in row.items():
                     if action is not None:
                         if kind == "sidecar":
-                            raise UnsupportedOperation("the log's last checkpoint has parts (sidecars)")
+                            raise UnsupportedOperation("the log's last checkpoint consists of several files (sidecars)")
                         yield kind, _normalize(action)
 
 
@@ -140,7 +140,7 @@ def _file_key(action: Action) -> FileKey:
 
 
 def _normalize(action: Mapping[str, Any]) -> Action:
-    """Normalize an action so that those of commits and checkpoints can be compared."""
+    """Convert an action to a form in which actions of commits and of checkpoints can be compared."""
     normalized = {name: _value(name, value) for name, value in action.items() if value is not None}
     # A checkpoint may differ in `dataChange`, which belongs to the commit. The parsed fields repeat other fields.
     normalized.pop("dataChange", None)
