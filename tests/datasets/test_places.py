@@ -62,7 +62,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other partitions": ({"write": {"mode": "append"}, "target": {"partition_by": ["n"]}}, "write: "),
     "a value that does not fit": ({}, "sources.s: "),
-    "a database that fails": ({}, "sources.s: the database refused with SQLSTATE 22012"),
+    "a database that fails": ({}, "sources.s: the database returned an error with SQLSTATE 22012"),
 }
 
 

@@ -240,9 +240,7 @@ def test_unexpected_error_shows_its_position_without_its_message(capsys: pytest.
     assert run_job(job, as_json=False, stopped="") == 1
     output = capsys.readouterr().err
     assert "raise ValueError(NAME)" in output
-    assert output.endswith(
-        "error: ValueError: ...\n(... can be values of rows: --show-values shows the complete message)\n"
-    )
+    assert output.endswith("error: ValueError: ...\n(... can be row data: --show-values shows the complete message)\n")
     with pytest.raises(ValueError, match=NAME):
         run_job(job, as_json=False, stopped="", show_values=True)
 

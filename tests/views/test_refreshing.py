@@ -428,7 +428,7 @@ def test_errors_that_only_spark_finds_are_refused(spark: "SparkSession", tmp_pat
     assert view.rows() == Counter(["{'_deltaic_policy': 'p', 'home': '${env:HOME}'}"])
     over = SampleView(spark, tmp_path / "over", "SELECT * FROM source")
     spark.sql(f"CREATE TABLE {over.source} SHALLOW CLONE delta.`{view.location}`")
-    with pytest.raises(InvalidParameter, match="a view itself"):
+    with pytest.raises(InvalidParameter, match="itself a view"):
         over.refresh({"p": {}})
 
 

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the job named by the first argument, pass it the other arguments, and return its exit code."""
     job, *rest = arguments or ("",)
     if job not in JOBS:
-        print(f"error: '{job}' is not a job: {', '.join(JOBS)}", file=sys.stderr)
+        print(f"error: '{job}' is not a job: use one of {', '.join(JOBS)}", file=sys.stderr)
         return 2
     code: int = import_module(JOBS[job]).main(rest)
     return code

@@ -68,7 +68,7 @@ def _report_refusal(refusal: DeltaicError, *, as_json: bool, show_values: bool) 
     if show_values:
         print(full_message(refusal), file=sys.stderr)
     elif HIDDEN in refusal.message:
-        print(f"({HIDDEN} can be values of rows: --show-values shows the complete message)", file=sys.stderr)
+        print(f"({HIDDEN} can be row data: --show-values shows the complete message)", file=sys.stderr)
     return code
 
 

@@ -104,7 +104,7 @@ def package(client: "S3Client", settings: JobSettings) -> str:
         # Without ListBucket, S3 answers AccessDenied for a missing key.
         if error.response["Error"]["Code"] not in {"NoSuchKey", "AccessDenied"}:
             raise
-        raise NotFound("the bucket has no package of the jobs yet. Run `deltaic pipeline package`") from error
+        raise NotFound("no package of the jobs was uploaded yet. Run `deltaic pipeline package`") from error
     return f"s3://{settings.bucket}/jobs/{digest}"
 
 
@@ -170,7 +170,7 @@ def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request:
         token = sha256(f"{request.title} after {job_run_id}".encode()).hexdigest()
     raise InvalidParameter(
         f"run id {request.run_id}: {MOST_DEATHS} job runs failed or were cancelled. See `deltaic pipeline logs "
-        f"{job_run_id}`. A new run id starts again, and appends rows again that this one has written"
+        f"{job_run_id}`. A new run id starts from the beginning: rows that this one has appended are appended again"
     )
 
 

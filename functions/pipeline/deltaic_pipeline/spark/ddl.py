@@ -81,7 +81,7 @@ def _tokens(ddl: str) -> Iterator[_DdlToken]:
             text = match[0] if quoted is None else quoted.replace("``", "`")
             depth += {"<": 1, ">": -1}.get(match[0], 0)
             if depth > DEEPEST:
-                raise WrongDdl(f"nests types more than {DEEPEST} deep", line)
+                raise WrongDdl(f"nests types more than {DEEPEST} levels deep: flatten it", line)
             yield _DdlToken(text, line, quoted is not None or match["word"] is not None)
         line += match[0].count("\n")
 

@@ -176,7 +176,7 @@ def _java_line(thrown: Any, name: str) -> str:
     if _is(thrown, "java.sql.SQLException"):
         state = str(thrown.getSQLState() or "unknown")
         line = _first_line(message) if DATABASE_STATES.match(state) else ""
-        return line or f"the database refused with SQLSTATE {state}, {name}: {HIDDEN}"
+        return line or f"the database returned an error with SQLSTATE {state}, {name}: {HIDDEN}"
     phrase = SAFE_PHRASES.search(message)
     return f"{name}: {phrase[0] if phrase else HIDDEN}" if message else name
 

@@ -79,7 +79,7 @@ def with_validity(rows: "DataFrame", validity: Validity) -> "DataFrame":
     if used:
         raise PipelineError(f"the rows have a column {used[0]} already. Name another in write, or leave it out.")
     if validity.at is not None and validity.at.lower() not in {name.lower() for name in rows.columns}:
-        raise PipelineError(f"the column {validity.at} (write.at) is not among the rows': {', '.join(rows.columns)}.")
+        raise PipelineError(f"the rows have no column {validity.at} (write.at), but only {', '.join(rows.columns)}.")
     since = functions.col(quoted(validity.at)) if validity.at else functions.lit(datetime.now(UTC))
     return rows.withColumns({
         validity.valid_from: since.cast("timestamp"),

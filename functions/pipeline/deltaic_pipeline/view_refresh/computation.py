@@ -164,7 +164,7 @@ class Computation:
         new = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
         missing = next((name for name in self.definition.key if name.lower() not in new), None)
         if missing is not None:
-            raise PipelineError(f"the key column {missing} is not among the view's: {', '.join(rows.columns[1:])}.")
+            raise PipelineError(f"the key column {missing} is not a column of the view: {', '.join(rows.columns[1:])}.")
         # Types are compared by name, because Spark and the table disagree on the nullability of elements.
         for field in old.schema.fields if old is not None else ():
             before, now = field.dataType.simpleString(), new.get(field.name.lower())
@@ -180,5 +180,5 @@ def existing_table(spark: "SparkSession", name: str, location: str) -> TableStat
     """Return the latest version of a Delta table; raises `PipelineError` if the table does not exist."""
     table = table_state(spark, location)
     if table is None:
-        raise PipelineError(f"there is no Delta table of {name} at {location}. Correct its location in the catalog.")
+        raise PipelineError(f"there is no Delta table for {name} at {location}. Correct its location in the catalog.")
     return table

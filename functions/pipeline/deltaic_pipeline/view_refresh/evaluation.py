@@ -65,13 +65,13 @@ class Evaluation:
             rows = self._rows_of(None).where("false")
         if _session_functions(rows)[1]:
             raise InvalidParameter(
-                "the view's SQL reads who runs the refresh, or where (current_user, current_database()). "
+                "the view's SQL depends on who runs the refresh, or where (current_user, current_database()). "
                 f"Use a recipient's property instead: {RECIPIENT}('...')."
             )
         names = [name.lower() for name in rows.columns]
         if AUDIENCE_COLUMN in names[1:]:
             raise InvalidParameter(
-                "the view's source is a view itself, with separate rows for each audience. Use the source of that view."
+                "the view's source is itself a view, with separate rows for each audience. Use the source of that view."
             )
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:

@@ -66,7 +66,7 @@ def refresh(
             describe(spark, definition.location, marks[0][0], marks[0][1], marks[0][2]["sourceVersions"])
         if AUDIENCE_COLUMN not in before.rows(spark).columns:
             raise PipelineError(
-                f"the table at {before.location} is not a view's. Choose another location for the view."
+                f"the table at {before.location} does not belong to a view. Choose another location for the view."
             )
         return _next(computation, run, existing, before, marks)
 

@@ -261,7 +261,7 @@ def _find_tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[
         if table.args.get("version") or table.args.get("when"):
             raise InvalidParameter(f"{position}: a view follows the latest version of {name}. Remove VERSION AS OF.")
         if table.args.get("sample"):
-            raise InvalidParameter(f"{position}: TABLESAMPLE returns other rows each time. Remove it.")
+            raise InvalidParameter(f"{position}: TABLESAMPLE returns different rows at each refresh. Remove it.")
         if len(parts) == 1 and name.lower() in common:
             continue
         alias = "" if table.alias else parts[-1].name

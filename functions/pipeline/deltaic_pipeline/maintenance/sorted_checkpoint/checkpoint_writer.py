@@ -94,8 +94,8 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
             raise NotSorted(f"The checkpoint cannot be sorted, and stays unchanged: {error_type}.") from failure
         except OSError as failure:
             raise NotSorted(
-                f"The checkpoint cannot be sorted here, and stays unchanged: {failure.strerror or failure}. Sorting "
-                "needs as much space for temporary files (TMPDIR) as all of its rows take."
+                f"The checkpoint cannot be sorted on this machine, and stays unchanged: {failure.strerror or failure}. "
+                "Sorting needs space for all of its rows in the folder of temporary files (TMPDIR)."
             ) from failure
         _check(parts, sidecars)
         return _upload(store, writer, checkpoint.version, other_lines, sidecars, confirm)
@@ -119,8 +119,8 @@ def _check(parts: Sequence[ParquetPart], sidecars: Sequence[SidecarFile]) -> Non
     after = tuple(sum(getattr(sidecar, name) for sidecar in sidecars) for name in names)
     if before != after:
         raise NotSorted(
-            f"The sorted checkpoint has other rows, files and bytes than the original: {after} instead of {before}. It "
-            "was not written. Use --no-sort, and report this."
+            f"The sorted checkpoint was not written: its numbers of rows, files and bytes, {after}, differ from the "
+            f"original's, {before}. Use --no-sort, and report this as a bug."
         )
 
 
