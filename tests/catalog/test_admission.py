@@ -301,7 +301,7 @@ def test_refusal_by_address_reveals_no_names(catalog: Catalog, alice: str, endpo
     )
     assert (result.status, result.message) == (
         403,
-        "your address is not allowed to use this server; ask your share provider to allow it",
+        "your IP address is not allowed to use this server; ask your share provider to allow it",
     )
 
 

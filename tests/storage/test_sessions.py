@@ -322,7 +322,7 @@ def test_incomplete_answer_of_aws_is_transient(monkeypatch: pytest.MonkeyPatch, 
     with answering(answer) as endpoint:
         sessions = SigningSessions(ROLE, endpoint=endpoint)
         for storage in (AWS, StorageConfig(secret="keys")):
-            with pytest.raises(Unavailable, match="incomplete answer"):
+            with pytest.raises(Unavailable, match="incomplete response"):
                 sessions.credentials("alice", storage)
 
 

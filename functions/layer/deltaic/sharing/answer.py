@@ -13,8 +13,8 @@ from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.context import SharedTable
 from deltaic.sharing.page_budget import PageBudget
 
-_UNEXPECTED = DeltaicError("The server failed while it was sent. Send the request again.")
-_ABORTED = b"!aborted: the answer is not complete; send the request again\n"
+_UNEXPECTED = DeltaicError("An unexpected error occurred on the server. Send the request again.")
+_ABORTED = b"!aborted: the response is incomplete; send the request again\n"
 """Deliberately not JSON: the Python client accepts a truncated response, but fails on a line that is not JSON."""
 
 
@@ -81,7 +81,7 @@ class Answer(msgspec.Struct, frozen=True):
         if not self.negotiated_end:
             return _ABORTED
         cause = error if isinstance(error, DeltaicError) else _UNEXPECTED
-        message = f"The answer is not complete. {cause.message}"
+        message = f"The response is incomplete. {cause.message}"
         return lines.end_stream_action(
             lines.EndStreamAction(error_message=message, http_status_error_code=cause.status)
         )

@@ -176,7 +176,7 @@ class AwsClient:
                 connection.request("POST", self._path, body, signed_headers)
             except ValueError:
                 # The text of the ValueError contains the key or the token.
-                raise _connection_error(OSError("an AWS credential has characters invalid in headers")) from None
+                raise _connection_error(OSError("an AWS credential has characters that HTTP headers forbid")) from None
             response = connection.getresponse()
             answer = _AwsResponse(response.status, response.headers, response.read())
         except BaseException:
@@ -345,4 +345,4 @@ def _connection_error(error: Exception) -> Exception:
 def _incomplete_answer() -> Exception:
     from botocore.parsers import ResponseParserError
 
-    return ResponseParserError("the answer is incomplete")
+    return ResponseParserError("the response is incomplete")

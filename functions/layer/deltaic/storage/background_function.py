@@ -15,4 +15,4 @@ def invoke(arn: str, region: str, event: bytes) -> None:
         client.invoke(FunctionName=arn, InvocationType="Event", Payload=event)
     except Exception as error:
         detail = f"cannot invoke {arn}: {type(error).__name__}: {error}"
-        raise Unavailable("the server cannot start the generation at the moment; try again", detail) from error
+        raise Unavailable("the server cannot start generating metadata now; try again", detail) from error

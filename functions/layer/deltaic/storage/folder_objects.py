@@ -163,8 +163,8 @@ def _translate_error(error: Exception, location: Location) -> Exception:
             )
         if code not in TRANSIENT_ERRORS and status in REFUSALS:
             return TableUnreadable(
-                "the storage refuses to list this folder: ask its provider to read the server's log", detail
+                "the storage rejects listing this folder: ask its provider to read the server's log", detail
             )
     if isinstance(error, ClientError | BotoCoreError):
-        return Unavailable("the storage of this folder failed to answer; try again", detail)
+        return Unavailable("the storage of this folder failed to process a request; try again", detail)
     return error

@@ -22,13 +22,13 @@ def metadata_location(home: StorageConfig, database: str, table: str) -> str:
     glue = control_client("glue", home.region, home.endpoint)
     answer = _call(
         lambda: glue.get_table(DatabaseName=database, Name=table),
-        "AWS Glue does not have this table, or refuses access: ask its provider to fix the entry or the permissions",
+        "AWS Glue does not have this table, or denies access: ask its provider to fix the catalog entry or permissions",
         f"glue:GetTable of {database}.{table}",
     )
     uri = answer.get("Table", {}).get("Parameters", {}).get("metadata_location", "")
     if not uri:
         raise TableUnreadable(
-            "this table is no Iceberg table in AWS Glue: ask its provider to correct its entry", f"{database}.{table}"
+            "this table is not an Iceberg table in AWS Glue: ask its provider to fix the entry", f"{database}.{table}"
         )
     return str(uri)
 
@@ -79,4 +79,4 @@ def _call(send: Callable[[], dict[str, Any]], missing: str, operation: str) -> d
             failure = Unavailable(f"AWS Glue failed to return this table ({code}); try again")
         raise failure from error
     except Exception as error:
-        raise Unavailable("AWS Glue did not answer the request for this table; try again") from error
+        raise Unavailable("AWS Glue did not respond to the request for this table; try again") from error

@@ -42,7 +42,7 @@ def encode_key(key: str) -> str:
     try:
         return quote(key, safe=SAFE_IN_KEYS)
     except UnicodeEncodeError as error:
-        raise TableUnreadable("the log has a file whose path is not a valid S3 key", f"{key!a}") from error
+        raise TableUnreadable("the table's log has a file whose path is not a valid S3 key", f"{key!a}") from error
 
 
 class ObjectName(NamedTuple):
@@ -85,7 +85,7 @@ class Location(msgspec.Struct, frozen=True):
         """
         scheme, separator, rest = uri.partition("://")
         if not separator or scheme.lower() not in S3_SCHEMES:
-            raise InvalidParameter(f"'{uri}' is not a table location: write s3://bucket/folder")
+            raise InvalidParameter(f"'{uri}' is not a table location: use the form s3://bucket/folder")
         if point := _ACCESS_POINT.match(rest):
             bucket, prefix = point[1], rest[point.end() :]
         else:
@@ -95,7 +95,7 @@ class Location(msgspec.Struct, frozen=True):
                 f"'{uri}' is in an S3 directory bucket, whose listings are not in order: use a general purpose bucket"
             )
         if not point and not _BUCKET.fullmatch(bucket):
-            raise InvalidParameter(f"'{uri}' does not name a bucket: write s3://bucket/folder")
+            raise InvalidParameter(f"'{uri}' has no valid bucket name: use the form s3://bucket/folder")
         prefix = prefix.strip("/")
         if prefix and any(segment in _RESOLVED_SEGMENTS for segment in prefix.split("/")):
             raise InvalidParameter(f"'{uri}' has an empty, '.' or '..' segment: write the folder's path without it")
@@ -232,8 +232,8 @@ class TableLocations(msgspec.Struct, frozen=True):
 
     def _outside_error(self, path: str, reason: str) -> UnsupportedOperation:
         return UnsupportedOperation(
-            f"the table's log has a file that {reason}. The table's provider can add the file's folder to the table's "
-            "auxiliary locations, or rewrite the table in its own folder",
+            f"the table's log has a file whose path {reason}. The table's provider can add the file's folder to the "
+            "table's auxiliary locations, or rewrite the table in its own folder",
             f"{_shorten(path)} is neither in {self.root.uri} nor in an auxiliary location (--auxiliary s3://bucket/folder)",
         )
 
@@ -256,16 +256,16 @@ def _decode(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise TableUnreadable("the log has a file whose path is not UTF-8", _shorten(path)) from error
+        raise TableUnreadable("the table's log has a file path that is not valid UTF-8", _shorten(path)) from error
 
 
 def _normalize(key: str, path: str) -> str:
     """Normalize a key as Hadoop's `Path` does; raise UnsupportedOperation if `..` leaves the bucket."""
     normalized = normalize_path(key)
     if normalized is None:
-        raise UnsupportedOperation("the table's log has a file outside its bucket", _shorten(path))
+        raise UnsupportedOperation("the table's log has a file whose path is outside its bucket", _shorten(path))
     if not normalized:
-        raise TableUnreadable("the log has a file without a path", _shorten(path))
+        raise TableUnreadable("the table's log has a file with an empty path", _shorten(path))
     return normalized
 
 

@@ -22,8 +22,8 @@ TRANSIENT_ERRORS = frozenset(
     {"ExpiredToken", "InternalError", "RequestTimeout", "ServiceUnavailable", "TokenRefreshRequired"}
 )
 """Error codes of S3 after which a retry can succeed, although most have a 4xx status."""
-_FAILED = "the storage of this table failed to answer; try again"
-_REFUSES = "the storage refuses to read this table: ask its provider to read the server's log for the reason"
+_FAILED = "the storage of this table failed to process a request; try again"
+_REFUSES = "the storage rejects reading this table: ask its provider to read the server's log for the reason"
 _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 # Empty objects have no valid range: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
@@ -67,7 +67,7 @@ def map_error(error: Exception, name: ObjectName, region: str, path: str = "", *
         )
     if status in REFUSALS and not code and has_body:
         # Stores always send a code, so this answer is from a proxy.
-        return Unavailable("a proxy answered instead of the storage of this table; try again later", uri)
+        return Unavailable("a proxy responded instead of the storage of this table; try again later", uri)
     message = UNREADABLE.get(code.partition(".")[0])
     if message or (status in REFUSALS and status not in _DENIED):
         return TableUnreadable(message or _REFUSES, detail)

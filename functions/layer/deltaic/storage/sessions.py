@@ -247,13 +247,13 @@ def _translate_error(error: Exception, subject: str) -> Exception:
             # botocore's parsers raise the last three for an answer in an unexpected form.
             return _incomplete_answer(subject)
         case BotoCoreError():
-            return Unavailable(f"AWS did not answer a request for {subject}; try again")
+            return Unavailable(f"AWS did not respond to a request for {subject}; try again")
         case _:
             return error
 
 
 def _incomplete_answer(subject: str) -> DeltaicError:
-    return Unavailable(f"AWS sent an incomplete answer to a request for {subject}; try again")
+    return Unavailable(f"AWS sent an incomplete response to a request for {subject}; try again")
 
 
 def _translate_code(code: str, message: str, subject: str) -> DeltaicError:
@@ -264,8 +264,8 @@ def _translate_code(code: str, message: str, subject: str) -> DeltaicError:
     if message.startswith(SKEWED):
         return Unavailable("the clock of this server and that of AWS differ too much; try again later")
     if code in _REFUSED:
-        return TableRefused(f"the server may not use {subject} ({code}): ask the provider to check role and trust")
-    return Unavailable(f"AWS failed to answer a request for {subject} ({code}); try again")
+        return TableRefused(f"the server may not use {subject} ({code}): ask the provider to check the IAM policies")
+    return Unavailable(f"AWS failed to process a request for {subject} ({code}); try again")
 
 
 def session_name(recipient_id: str) -> str:

@@ -99,7 +99,7 @@ def _read_notes(keys: Sequence[str], last: _Note, version: int, now: float) -> D
             return UnsupportedOperation(last.refusal)
         if has_begun and keys[-2:-1] and keys[-2].endswith(_BEGUN):
             return UnsupportedOperation(
-                "the generation of metadata for Iceberg clients failed twice: ask its provider to compact the table"
+                "the server failed twice to generate Iceberg metadata: ask the provider to compact the table"
             )
     return None
 

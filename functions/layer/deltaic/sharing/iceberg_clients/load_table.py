@@ -77,7 +77,7 @@ def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> 
     """Return new credentials; raises the errors of `load_table`, and UnsupportedOperation for signed requests."""
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
-        raise UnsupportedOperation(f"The table {name} has no credentials: read it with signed requests.")
+        raise UnsupportedOperation(f"The table {name} has no vended credentials: read it with signed requests.")
     settings = _vended(sharing, table, _document(sharing, table))
     return iceberg_bodies.credentials(iceberg_bodies.credential("s3", settings))
 

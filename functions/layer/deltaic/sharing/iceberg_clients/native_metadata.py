@@ -55,7 +55,7 @@ def read_native_metadata(
         _check_shared(locations, str(uri))
     if len(document) > MAX_BYTES:
         raise TableUnreadable(
-            "the table's metadata is too large for an answer: ask its provider to expire old snapshots", path
+            "the table's Iceberg metadata is too large for a response: ask its provider to expire old snapshots", path
         )
     return NativeMetadata(f"{locations.root.uri}/{path}", document)
 
@@ -71,8 +71,8 @@ def _read(store: TableStore, path: str) -> bytes:
         return store.get(path)
     except FileNotFoundError as missing:
         raise TableUnreadable(
-            "the table's Iceberg metadata does not exist: ask its provider to set the metadata file, or the table in "
-            "AWS Glue",
+            "the table's Iceberg metadata does not exist: ask its provider to set the metadata file or the AWS Glue "
+            "table in the catalog entry",
             path,
         ) from missing
 
@@ -83,7 +83,7 @@ def _relative_path(root: Location, uri: str) -> str:
     path = f"s3://{rest}".removeprefix(f"{root.uri}/") if scheme in {"s3", "s3a", "s3n"} else uri
     if path == uri or path.startswith("s3://"):
         raise TableUnreadable(
-            "the table's metadata is outside its folder: ask its provider to correct the catalog entry", uri
+            "the metadata file is outside the table's folder: ask its provider to correct the catalog entry", uri
         )
     return path
 

@@ -124,7 +124,7 @@ def _document(context: MetadataContext, table_id: str, index: FileIndex, since: 
         listed = [version for version in index.versions if since is not None and version >= since]
         if len(listed) < 2:  # noqa: PLR2004 -- only the latest version remains
             raise UnsupportedOperation(
-                "This table has too many columns to describe them to Iceberg clients in one answer. Read it with a "
+                "This table has too many columns: its Iceberg metadata exceeds the size of a response. Read it with a "
                 "Delta Sharing client.",
                 f"{len(document)} bytes",
             )

@@ -48,7 +48,7 @@ class SigningRequest(msgspec.Struct, frozen=True):
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise MalformedRequest("the body is not a request to sign: send method, region, uri and headers") from None
+            raise MalformedRequest("the body is not a signing request: send method, region, uri and headers") from None
 
 
 def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: str, request: SigningRequest) -> bytes:
@@ -59,7 +59,7 @@ def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: 
     """
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "signed":
-        raise PermissionDenied("requests for this table are not signed: read it with credentials")
+        raise PermissionDenied("the server signs no requests for this table: read it with credentials")
     if request.method not in {"GET", "HEAD"}:
         raise PermissionDenied("shared tables are read only: the server signs only GET and HEAD requests")
     loaded = open_set(sharing, table, token) if table.entry.format == "delta" else None

@@ -34,8 +34,8 @@ def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> Shared
     check_open(table)
     if table.counts_bytes and _opens_folder(table.entry):
         raise UnsupportedOperation(
-            "your share provider limits your bytes a day, which the server cannot count if an Iceberg client reads a "
-            f"complete folder: read {table.gate.full_name} with a Delta Sharing client"
+            "your share provider limits how many bytes you may read in a day, which the server cannot count if an "
+            f"Iceberg client reads the complete folder: read {table.gate.full_name} with a Delta Sharing client"
         )
     if _opens_folder(table.entry):
         table.require_directory_access()
@@ -51,5 +51,5 @@ def _check_storage(sharing: Sharing, table: SharedTable) -> None:
     if access != (home.region, home.endpoint, False, False):
         raise UnsupportedOperation(
             f"The table {table.gate.full_name} is in a separate storage, for which Iceberg clients cannot get "
-            "credentials: ask its provider to open the table by 'signed'"
+            "credentials: ask its provider to open the table with signed requests (--iceberg signed)"
         )

@@ -23,7 +23,7 @@ def check_admitted(restrictions: Restrictions, source_ip: str, now: datetime) ->
     if restrictions.has_ended(now):
         raise Unauthenticated(NO_KEY)
     if restrictions.addresses and not _is_among(source_ip, restrictions.addresses):
-        raise PermissionDenied("your address is not allowed to use this server; ask your share provider to allow it")
+        raise PermissionDenied("your IP address is not allowed to use this server; ask your share provider to allow it")
 
 
 class Admission:
@@ -54,7 +54,7 @@ class Admission:
         if restrictions.bytes_per_day:
             used = self._counters.usage(recipient, now)
             if used.bytes >= restrictions.bytes_per_day:
-                raise _OverLimit("you have reached your share provider's limit of bytes in a day (UTC)", now, DAY)
+                raise _OverLimit("you have read as many bytes as your share provider allows in a day (UTC)", now, DAY)
             full = bool(requests) and used.requests >= requests
             if not full:
                 self._caller.audit.at_end(partial(self._count, request=bool(requests)))

@@ -47,6 +47,6 @@ def _parse_filter(text: str) -> "PartitionFilter":
         return parse(text)
     except InvalidParameter as invalid:
         raise TableUnreadable(
-            "cannot determine your rows of this table: its partition filter is invalid. Ask the provider to fix it",
+            "cannot select your rows of this table: its partition filter is invalid. Ask its provider to fix it",
             invalid.message,
         ) from invalid

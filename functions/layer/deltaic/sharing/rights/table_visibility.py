@@ -136,7 +136,7 @@ def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None
     """Raise TableUnreadable if the data files contain values of hidden columns."""
     if rights.hidden and (feature := partition_values_in_files(protocol, metadata)):
         raise TableUnreadable(
-            "the files of this table contain a hidden column: its provider must show the column or stop writing it",
+            "the files of this table contain a hidden column: ask its provider to show the column or stop writing it",
             f"the table has hidden columns and {feature}",
         )
 
