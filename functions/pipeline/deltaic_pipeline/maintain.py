@@ -36,7 +36,7 @@ from deltaic_pipeline.table.sources import catalog_location
 
 
 def job_from(options: argparse.Namespace) -> MaintenanceJob:
-    """Return the job that a command line describes."""
+    """Return the maintenance job for the options of a command line."""
     after = CHECKPOINT_AFTER if options.checkpoint_after is None else options.checkpoint_after
     if after < 1:
         raise PipelineError(f"--checkpoint-after is {after}, but must be at least 1. Use --no-checkpoint for none.")

@@ -47,7 +47,7 @@ class PublishJob:
     target: DeltaTarget
     sql: str | None = None
     entry: CatalogEntry | None = None
-    """None: the table is not shared."""
+    """Catalog entry to create; None: the table is not shared."""
 
     run_id: str = ""
     wait: timedelta = timedelta(0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PYTHON = "./environment/bin/python"
 DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
-"""Delta's jars in that release, which are not on the class path by default."""
+"""Paths of Delta's jars in the EMR release, which are not on the class path by default."""
 
 CURRENT = "jobs/current"
 """Key of the S3 object that contains the folder name of the current package."""
@@ -53,7 +53,7 @@ class JobRequest(BaseModel):
     """Id of the run. It starts no second job run unless the first one failed or was cancelled, and writes rows once."""
 
     arguments: Annotated[list[Text], Field(max_length=100)]
-    """All arguments except the run id."""
+    """Arguments of the job's command line, without the run id."""
 
     spark: dict[Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9.-]{1,200}$")], Setting] = {}
     """Spark settings for the sizes of driver and executors, such as spark.driver.memory; values contain no spaces."""
@@ -67,7 +67,7 @@ class JobRequest(BaseModel):
     """Maximum number of attempts by EMR; later attempts commit nothing twice, because they have the same run id."""
 
     timeout_minutes: Annotated[int, Field(ge=1, le=10_080)] = 120
-    """Time after which EMR cancels the job run."""
+    """Minutes after which EMR cancels the job run."""
 
     @property
     def title(self) -> str:
@@ -109,7 +109,7 @@ def package(client: "S3Client", settings: JobSettings) -> str:
 
 
 def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
-    """Start a job run and return its ids; return the run id's existing job run unless that failed."""
+    """Start a job run and return its ids; if the run id has a job run that did not fail, return that one."""
     environment = {
         "CATALOG_TABLE": settings.catalog_table,
         "TOKENS_TABLE": settings.tokens_table,
@@ -156,7 +156,7 @@ def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, req
 
 
 def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request: JobRequest) -> str:
-    """Return EMR's id of the job run; raises InvalidParameter if `MOST_DEATHS` job runs of this run id failed.
+    """Return EMR's id of the job run; raises InvalidParameter if 20 job runs of this run id failed.
 
     EMR returns the same job run for the same token, even after it failed. So the token for the next job run is derived
     from the id of the failed one. A repeated run writes nothing twice: the table's log identifies commits by run id.

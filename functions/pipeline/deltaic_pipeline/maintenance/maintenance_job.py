@@ -81,7 +81,7 @@ class Retention:
     window: timedelta
     because: str
     older_than: int
-    """Start of the window, in milliseconds since the epoch."""
+    """Start of the retention window, in milliseconds since the epoch."""
 
     readers: Sequence[Reader]
     clones: Sequence[str]

@@ -44,7 +44,7 @@ class Reader:
     """Group of readers that can read a version and all later ones."""
 
     version: int
-    """First version to keep."""
+    """Oldest version that is kept for these readers."""
 
     changes: bool
     """Whether the files that the commit of `version` removed, and its change data, are kept too."""
@@ -56,7 +56,7 @@ class Reader:
 
     @property
     def first_commit(self) -> int:
-        """First commit whose removed files and change data are needed."""
+        """Oldest commit whose removed files and change data these readers need."""
         return self.version if self.changes else self.version + 1
 
 

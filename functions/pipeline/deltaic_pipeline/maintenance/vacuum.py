@@ -60,7 +60,7 @@ class FileCounts:
     """Counts of the files in a table's folder that are not part of the latest version."""
 
     kept: Count = field(default_factory=Count)
-    """Files that older versions contain, or that commits name which readers can read."""
+    """Files in older versions that readers can use, or in commits that they can read."""
 
     young: Count = field(default_factory=Count)
     """Other files that are younger than the retention window: a writer can be about to commit them."""

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def quoted(name: str) -> str:
-    """Return an identifier in backticks."""
+    """Return an identifier in backticks for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -22,7 +22,7 @@ def literal(text: str) -> str:
 
 
 def column(sql: str) -> "Column":
-    """Return a SQL expression as a column."""
+    """Return a SQL expression as a Spark column."""
     from pyspark.sql import functions
 
     return functions.expr(sql)

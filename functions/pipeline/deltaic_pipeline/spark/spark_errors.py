@@ -19,7 +19,7 @@ from deltaic_pipeline.spark.jvm import is_instance, java_class
 from deltaic_pipeline.spark.quoting import literal
 
 HIDDEN = "..."
-"""Replacement for text that can contain a row's value."""
+"""Replacement in messages for text that can contain row data."""
 
 SAFE_PARAMETERS = re.compile(
     r"actualType|alternative|ansiConfig|arraySize|checkConstraint|className|colName|column|columnName|columns"
@@ -51,7 +51,7 @@ SAFE_PHRASES = re.compile(
 GENERIC = re.compile(
     r"^\[(TASK_WRITE_FAILED|STREAM_FAILED|FAILED_EXECUTE\w*)\]|^\w*(SparkException|Py4JJavaError): \.\.\.$"
 )
-"""Messages that report a failure without a reason."""
+"""Pattern of Spark's messages that report a failure without a reason."""
 
 NOISE = re.compile(r"(^|(?<=: ))([\w$]+\.)+[\w$]*(Exception|Error|Throwable): |\s*SQLSTATE: \w+|:null$")
 MOST_CAUSES = 2

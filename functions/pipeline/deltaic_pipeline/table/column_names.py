@@ -1,4 +1,4 @@
-"""Messages about unknown column names."""
+"""Build error messages about unknown column names."""
 
 from collections.abc import Iterable
 

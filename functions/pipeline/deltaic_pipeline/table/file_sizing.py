@@ -17,11 +17,11 @@ RANGE = 16 << 20
 """Bytes in memory of the rows of one file with a range of keys; the Parquet file has about a fifth of that."""
 
 MOST_PLAUSIBLE = 1 << 40
-"""Larger estimates are wrong: Spark multiplies the sizes of joined tables, and treats a database as infinite."""
+"""Maximum plausible estimate in bytes: Spark multiplies sizes of joined tables, and treats databases as infinite."""
 
 
 def runs_on_one_machine(spark: "SparkSession") -> bool:
-    """Return whether all tasks run in this process."""
+    """Return whether Spark runs all tasks on this machine (`local` mode)."""
     return (spark.sparkContext.master or "").startswith("local")
 
 
@@ -42,13 +42,13 @@ def sort_into_ranges(rows: "DataFrame", columns: Sequence[str]) -> "DataFrame":
 
 
 def estimated_size(rows: "DataFrame") -> int:
-    """Return the size in bytes that Spark's optimizer estimates; for persisted rows it is exact."""
+    """Return the size of the rows in bytes, as Spark's optimizer estimates it; exact for persisted rows."""
     java: Any = rows._jdf  # noqa: SLF001 -- pyspark has no public way to the optimizer's estimate
     return int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def task_count(size: int, cores: int) -> int:
-    """Return the number of tasks to write rows of about `size` bytes."""
+    """Return the number of tasks, and so files, for writing rows of about `size` bytes."""
     if size > MOST_PLAUSIBLE:
         return cores
     return max(1, min(cores, ceil(size / SMALL)), ceil(size / LARGE))

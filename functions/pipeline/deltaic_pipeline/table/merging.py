@@ -37,7 +37,7 @@ class Validity:
 
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"
-    """Null in the current state; else the `valid_from` of the next state."""
+    """Column that is null in the current state, and else the `valid_from` of the next state."""
 
     current: str = "is_current"
 
@@ -261,7 +261,7 @@ def ambiguous_key(
 def count_key_changes(
     rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Count the new, changed, deleted and unchanged keys of rows from `conform`, compared with the table."""
+    """Count the new, changed, deleted and unchanged keys of rows that have the table's types."""
     check_keys(rows, keys)
     is_changed = rows_differ(rows.schema, table.schema, [*keys, *ignored])
     joined = rows.alias("new").join(_numbered_table(table, keys), on=column(_same_key(keys)), how="left")

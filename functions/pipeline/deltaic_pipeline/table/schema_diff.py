@@ -146,7 +146,7 @@ def conform(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "D
 
 
 def extends(table: "DataFrame", rows: "DataFrame") -> bool:
-    """Return whether rows from `conform` add columns, fields or wider types to the table."""
+    """Return whether rows, cast by `conform`, add columns, fields or wider types to the table."""
     return any(after is not None for _, _, after in _different(table.schema, rows.drop(DELETES).schema))
 
 

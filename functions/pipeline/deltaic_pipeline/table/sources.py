@@ -50,7 +50,7 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 }
 
 UNFIT = "a row does not fit the schema of its source"
-"""Message with which a query fails at such a row; `explain_misfits` then locates the first one and counts all."""
+"""Message of a query that fails at a row that does not fit; `explain_misfits` adds the row's file and line."""
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 """Characters with a special meaning in a glob."""
@@ -66,7 +66,7 @@ class Source:
 
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
-    """A DDL schema such as `id bigint, day date`; None: inferred from the files."""
+    """DDL schema such as `id bigint, day date`; None: inferred from the files."""
 
     malformed: Malformed = "fail"
     evolves: bool = False
@@ -79,7 +79,7 @@ class Reading:
 
     flagged: "DataFrame"
     source: Source | None = None
-    """None for a table: all of its rows fit its schema."""
+    """Source of the rows; None for a table, whose rows all fit its schema."""
 
     @property
     def malformed(self) -> Malformed:

@@ -51,7 +51,7 @@ class DeltaTarget:
     column_comments: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `PipelineError` if the fields are inconsistent."""
+        """Raise `PipelineError` if mode and keys are inconsistent."""
         if (self.mode in {"merge", "scd2"}) != bool(self.keys):
             raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
 

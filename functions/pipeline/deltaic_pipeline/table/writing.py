@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INSERTED, UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
-"""Delta's metrics of a MERGE; `numOutputRows` is not used, because it also counts copied rows."""
+"""Names of Delta's metrics of a MERGE, whose `numOutputRows` also counts copied rows."""
 
 NOTHING: Mapping[str, str] = {INSERTED: "0", UPDATED: "0"}
 """Metrics of a run that commits nothing, because the table contains all rows already."""

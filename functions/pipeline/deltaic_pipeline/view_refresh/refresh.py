@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """Result of a refresh."""
+    """Result of refreshing the table of one view."""
 
     version: int
     """Version of the view's table: the refresh's commit, or the latest version if no row changed."""

@@ -53,7 +53,7 @@ class RequestedProperty:
 
 @dataclass(frozen=True, slots=True)
 class TableRef:
-    """Reference to a shared table in the SQL."""
+    """Reference to a shared table in a view's SQL."""
 
     table: str
     alias: str
@@ -65,7 +65,7 @@ Part = str | RequestedProperty | TableRef
 
 @dataclass(frozen=True, slots=True)
 class ViewSql:
-    """Parsed SELECT of a view."""
+    """View's SQL after parsing: one SELECT, split at its properties and tables."""
 
     properties: frozenset[str]
     tables: tuple[str, ...]
