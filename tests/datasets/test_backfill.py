@@ -83,8 +83,8 @@ def test_run_ids_differ_by_values_and_have_at_most_64_characters() -> None:
     [
         ({"first": "soon"}, "--from 'soon' is not of the type date"),
         ({"last": "2025-01-01"}, "--from 2026-01-01 is after --to 2025-01-01"),
-        ({"variable": "site"}, "--variable site is no date or timestamp of the dataset: choose from day, hour"),
-        ({"variable": ""}, "the dataset needs --variable with one date or timestamp: choose from day, hour"),
+        ({"variable": "site"}, "--variable site is not a date or timestamp variable: choose from day, hour"),
+        ({"variable": ""}, "use --variable with a date or timestamp variable of the dataset: choose from day, hour"),
         ({"given": {"day": "2026-01-01"}}, "--set day is not allowed, because each step sets day"),
         ({"last": "2200-01-01"}, "more than 10,000 steps"),
     ],

@@ -124,7 +124,7 @@ def test_missing_value_is_a_warning_without_a_run() -> None:
             id="elsewhere",
         ),
         *(
-            pytest.param("", "", {"site": text}, 11, "sources.inbox.paths[0]", "no name within a path", id=repr(text))
+            pytest.param("", "", {"site": text}, 11, "sources.inbox.paths[0]", "a valid name in a path", id=repr(text))
             for text in (
                 "..",
                 "a/b",
@@ -258,7 +258,7 @@ def test_value_cannot_leave_its_segment_of_a_path(value: str) -> None:
     text = text.replace("[s3://inbox]", "['s3://inbox/a/{{ site }}/b', 'x{{ site }}.{{ site }}.json']")
     checked = check(f"{text}variables: {{site: {{type: string}}}}\n", {"site": value})
     if checked.dataset is None:
-        assert all("is no name within a path" in mistake.message for mistake in checked.mistakes)
+        assert all("is not a valid name in a path" in mistake.message for mistake in checked.mistakes)
         return
     source = checked.dataset.sources["inbox"]
     assert isinstance(source, FileSource)

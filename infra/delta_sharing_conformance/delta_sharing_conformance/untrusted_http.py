@@ -82,8 +82,8 @@ def all_pages(get_page: Callable[[str], _Page], next_token: Callable[[_Page], st
         if not (token := next_token(page)):
             return
         if token in tokens or len(tokens) >= MAX_PAGES:
-            reason = "the same nextPageToken again" if token in tokens else f"more than {MAX_PAGES:,} pages"
-            raise UnsafeResponse(f"a listing without an end: {reason}")
+            reason = "the server repeats a page token" if token in tokens else f"more than {MAX_PAGES:,} pages"
+            raise UnsafeResponse(f"the pages never end: {reason}")
         tokens.add(token)
 
 

@@ -41,7 +41,7 @@ class DatasetFile:
                 if "://" not in path:
                     position = document.position(("sources", name, "paths", number))
                     origin = f"{file}:{position.line}: {position.field}"
-                    message = "a cluster has neither this machine's files nor the dataset file's folder"
+                    message = "a job on a cluster cannot read files on this machine"
                     raise PipelineError(f"{origin}: {message}: write s3://bucket/...")
         return cls(dataset, text.encode(), document.used)
 

@@ -44,7 +44,7 @@ def column_mistakes(
             elif name.lower() in map(str.lower, names[:number]):
                 yield path, f"'{name}' is named twice"
             elif (type_ := types.get(name.lower(), "")) in unsupported:
-                yield path, f"'{name}' is of type {type_}, by which Delta's tables are not {_PARTICIPLES[field]}"
+                yield path, f"'{name}' is of type {type_}, by which Delta tables cannot be {_PARTICIPLES[field]}"
     for name in dataset.target.columns:
         if table is not None and name.lower() not in columns:
             yield ("target", "columns", name), unknown_name(name, columns.values(), "a column")
@@ -71,7 +71,7 @@ def name_refusal(name: str, properties: Mapping[str, str]) -> str | None:
     if mapping != "none" or not set(name) & set(" ,;{}()\n\t="):
         return None
     return (
-        f"the column '{name}' has a character that Delta refuses in names ( ,;{{}}()= or white space). Rename it in a"
+        f"the column '{name}' has a character that Delta rejects in names ( ,;{{}}()= or white space). Rename it in a"
         f" step (SELECT `{name}` AS ...), or set delta.columnMapping.mode: name in target.properties"
     )
 

@@ -159,7 +159,7 @@ class _Binding:
                     f"a timestamp in a path needs a format, such as {{{{ {name}:%Y-%m-%dT%H }}}}"
                 )
             if isinstance(value, str) and not _SEGMENT.fullmatch(value):
-                raise ValueError(f"{value!r} is no name within a path: use letters, digits and _ - . = + @")
+                raise ValueError(f"{value!r} is not a valid name in a path: use letters, digits and _ - . = + @")
             return to_text(value)
 
         return _PLACEHOLDER.sub(lambda match: self._value_text(path, text, match, problem, segment), text)
@@ -196,7 +196,7 @@ class _Binding:
         if not self._declared and (reference is None or (problem and reference[1] != RUN_DATE)):
             return match[0]
         if reference is None:
-            self._report(path, text, match, "is no variable: write {{ name }}")
+            self._report(path, text, match, "is not a valid placeholder: write {{ name }}")
         elif reference[1] not in self._kinds:
             hint = did_you_mean(reference[1], self._kinds)
             self._report(path, text, match, f"is not declared under `variables`{hint}")

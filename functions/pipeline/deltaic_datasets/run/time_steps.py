@@ -66,7 +66,7 @@ def backfill_of(  # noqa: PLR0913 -- a file, its variables and the options of a 
     if dataset.stream is not None:
         raise InvalidParameter(f"{file} has a stream, which a backfill cannot run: use a file without a stream")
     if dataset.has_watermark:
-        raise InvalidParameter(f"{file} has a watermark, below which a backfill cannot read: use a file without one")
+        raise InvalidParameter(f"{file} has a watermark, which a backfill cannot use: use a file without a watermark")
     name, kind = _variable(dataset, variable, used=RUN_DATE in checked.document.used)
     if name in set_values:
         raise InvalidParameter(f"--set {name} is not allowed, because each step sets {name}: leave it out")
@@ -86,12 +86,12 @@ def _variable(dataset: Dataset, option: str, *, used: bool) -> tuple[str, Kind]:
     if option:
         if option not in times:
             names = ", ".join(times) or "none"
-            raise InvalidParameter(f"--variable {option} is no date or timestamp of the dataset: choose from {names}")
+            raise InvalidParameter(f"--variable {option} is not a date or timestamp variable: choose from {names}")
         return option, times[option]
     candidates = [name for name in times if name != RUN_DATE] or list(times)
     if len(candidates) != 1:
         names = ", ".join(candidates) or "none: declare one, such as `variables: {day: {type: date}}`"
-        raise InvalidParameter(f"the dataset needs --variable with one date or timestamp: choose from {names}")
+        raise InvalidParameter(f"use --variable with a date or timestamp variable of the dataset: choose from {names}")
     return candidates[0], times[candidates[0]]
 
 
@@ -109,7 +109,7 @@ def _values(kind: Kind, first: str, last: str, unit: str) -> Iterator[date]:
         if value is None or value > bounds[1]:
             return
         if number == MOST_STEPS:
-            raise InvalidParameter(f"more than {MOST_STEPS:,} steps: split the period into several commands")
+            raise InvalidParameter(f"the period has more than {MOST_STEPS:,} steps: split it into several commands")
         yield value
 
 

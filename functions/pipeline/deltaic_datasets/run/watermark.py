@@ -62,7 +62,7 @@ def advances(spark: "SparkSession", run: Run, target: DeltaTarget) -> list[Advan
     if snapshot.version() < 0:
         return []
     if snapshot.metadata().configuration().contains(TRANSACTION_RETENTION):
-        raise PipelineError(f"{target.location} has {TRANSACTION_RETENTION}, and would forget what was read: unset it.")
+        raise PipelineError(f"{target.location} has {TRANSACTION_RETENTION}, which deletes watermarks: unset it.")
     lines = str(snapshot.setTransactions().mkString("\n")).splitlines()
     advances_ = [
         Advance(

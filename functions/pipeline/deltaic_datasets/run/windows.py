@@ -67,14 +67,14 @@ def next_window(field: "StructField", scale: str, before: Window | None, highest
     """
     if before is not None and (before.column.lower(), before.scale) != (field.name.lower(), scale):
         raise PipelineError(
-            f"the table has its watermark by {before.column}, a {before.scale}, and not by {field.name}, a {scale}: "
-            "rename the source, so that it begins again at `start`."
+            f"the watermark of the table is for {before.column}, a {before.scale}, and not for {field.name}, a {scale}:"
+            " rename the source, so that its rows are read again from `start`."
         )
     above = before.upto if before else None
     value = _value(scale, highest) if highest is not None else None
     if isinstance(value, date) and _as_datetime(value) > datetime.now(UTC) + DAY:
         raise PipelineError(
-            f"the highest value of {field.name} is in the future, and no row below it would be read any more: use a "
+            f"the highest value of {field.name} is in the future, so that new rows below it would never be read: use a "
             "`query` that leaves such rows out, or another column as watermark."
         )
     if value is None or (above is not None and value <= _value(scale, above)):  # type: ignore[operator]
@@ -128,7 +128,7 @@ def _value(scale: str, text: str) -> Value:
                 return datetime.fromisoformat(text)
     except ValueError:  # such as PostgreSQL's infinity
         raise PipelineError(
-            f"the highest value is no {scale} of the years 1 to 9999: use a `query` that leaves it out."
+            f"the highest value is not a {scale} in the years 1 to 9999: use a `query` that leaves it out."
         ) from None
 
 
