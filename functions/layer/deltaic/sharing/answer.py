@@ -76,7 +76,7 @@ class Answer(msgspec.Struct, frozen=True):
     def failed(self, error: Exception) -> bytes:
         """Return the last line of a response whose `chunks` raised, so that no client accepts it as complete.
 
-        The line has the HTTP status of the error: Spark retries only after a 5xx status, so not for permanent errors.
+        The line contains the HTTP status of the error, because Spark retries only after a 5xx status.
         """
         if not self.negotiated_end:
             return _ABORTED

@@ -18,7 +18,7 @@ BEFORE_SNAPSHOT: Final = (
     *rights.BEFORE_SNAPSHOT,
     *storage.BEFORE_SNAPSHOT,
 )
-"""Modules that the first request for a table may import. A snapshot of the process contains them."""
+"""Modules that the first request for a table may import, so that SnapStart imports them in advance."""
 
 
 def query(
@@ -29,7 +29,7 @@ def query(
     table.audit_request(request)
     table.require_url_access()
     request.check_gate(table.gate)
-    # Submitted queries have another endpoint for later pages: a page token here is of a query answered at once.
+    # Submitted queries have another endpoint for later pages: here a page token is of a query without submission.
     if options.capabilities.async_query and request.idempotency_key is not None and request.page_token is None:
         # Imported here, because few queries are submitted.
         from deltaic.sharing import submissions

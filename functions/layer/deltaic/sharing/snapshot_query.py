@@ -74,7 +74,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         """Return the response; raise all errors about the request before its first line."""
         plan = self._plan()
         body = self._lines(plan, self.table.caller.audit.metrics)
-        # Create the first lines before the answer begins, so that errors of the log get a proper status.
+        # Create the first lines before the response begins, so that errors of the Delta log set its HTTP status.
         first = list(islice(body, 2))
         return Answer(
             version=plan.snapshot.version,

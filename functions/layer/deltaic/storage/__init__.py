@@ -16,4 +16,4 @@ and `vending` vends credentials for one. `aws_client` calls DynamoDB, STS and ot
 from typing import Final
 
 BEFORE_SNAPSHOT: Final = ("obstore.exceptions", "obstore.store")
-"""Modules that the first read or signature imports. A snapshot of the process contains them."""
+"""Modules that the first read or signature imports, so that SnapStart imports them in advance."""

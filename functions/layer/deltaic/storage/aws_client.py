@@ -175,7 +175,7 @@ class AwsClient:
             try:
                 connection.request("POST", self._path, body, signed_headers)
             except ValueError:
-                # The text of the ValueError contains the key or the token.
+                # The message of the ValueError contains the key or the token.
                 raise _connection_error(OSError("an AWS credential has characters that HTTP headers forbid")) from None
             response = connection.getresponse()
             answer = _AwsResponse(response.status, response.headers, response.read())
@@ -273,7 +273,7 @@ def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 def _parse_json(answer: _AwsResponse) -> dict[str, Any] | None:
     """Return the JSON object in a response; None if it is incomplete."""
     try:
-        # DynamoDB sends a checksum of its answers.
+        # DynamoDB sends a checksum of its responses.
         crc = answer.headers.get("x-amz-crc32")
         content = json.loads(answer.body)
         if isinstance(content, dict) and (crc is None or int(crc) == zlib.crc32(answer.body)):

@@ -7,7 +7,7 @@ from deltaic.aws_codes import THROTTLED, UNREADABLE
 from deltaic.errors import DeltaicError, TableRefused, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.locations import ObjectName
 
-# These patterns match the debug form of obstore's errors for answers without an error class. That form contains the key
+# These patterns match the debug form of obstore's errors that have no error class. That form contains the key
 # as a URI, without spaces, quotes and brackets, so the patterns must not match anything that a key can contain.
 _STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
 _CODE = re.compile(r"<Code>([\w.]{1,100})</Code>")
@@ -25,7 +25,7 @@ TRANSIENT_ERRORS = frozenset(
 _FAILED = "the storage of this table failed to process a request; try again"
 _REFUSES = "the storage rejects reading this table: ask its provider to read the server's log for the reason"
 _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
-# Empty objects have no valid range: S3 answers 416, MiniStack a range that ends before it starts.
+# Empty objects have no valid range: S3 sends 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
 
@@ -66,7 +66,7 @@ def map_error(error: Exception, name: ObjectName, region: str, path: str = "", *
             f"'{name.bucket}' is not in {region}: use deltaic storage create --region",
         )
     if status in REFUSALS and not code and has_body:
-        # Stores always send a code, so this answer is from a proxy.
+        # Stores always send a code, so this response is from a proxy.
         return Unavailable("a proxy responded instead of the storage of this table; try again later", uri)
     message = UNREADABLE.get(code.partition(".")[0])
     if message or (status in REFUSALS and status not in _DENIED):

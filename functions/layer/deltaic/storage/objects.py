@@ -122,7 +122,7 @@ class ObjectTableStore:
             path = f"{LOG}/{name}"
             try:
                 self.get_tail(path, 1)
-            except (FileNotFoundError, TableRefused):  # refused if missing, without permission to list
+            except (FileNotFoundError, TableRefused):  # denied, if it does not exist and listing is not allowed
                 continue
             raise Unavailable("the storage of this table returned an empty listing of the table's log; try again")
 

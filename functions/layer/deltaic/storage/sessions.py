@@ -168,7 +168,7 @@ class SigningSessions:
                     keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], int(expires_at * 1000)
                 )
             except (AttributeError, KeyError, TypeError):
-                # Without the cause, because its text can contain a key.
+                # Without the cause, because its message can contain a key.
                 raise _incomplete_answer(subject) from None
             return _Entry(credentials, expires_at - RENEWED_BELOW * (expires_at - self._clock()))
 
@@ -179,13 +179,13 @@ class SigningSessions:
             subject = "the storage's keys"
             answer = self._call("secretsmanager", "get_secret_value", {"SecretId": secret}, subject)
             if not answer.keys() & {"SecretString", "SecretBinary"}:
-                # botocore returns an empty answer for invalid JSON.
+                # botocore returns an empty result for invalid JSON.
                 raise _incomplete_answer(subject)
             try:
                 keys = json.loads(answer["SecretString"])
                 credentials = Credentials(str(keys["accessKeyId"]), str(keys["secretAccessKey"]))
             except (KeyError, TypeError, ValueError):
-                # Without the cause, because its text contains the secret.
+                # Without the cause, because its message contains the secret.
                 raise TableUnreadable(
                     'the secret of the table\'s storage must be {"accessKeyId": ..., "secretAccessKey": ...}'
                 ) from None
@@ -244,7 +244,7 @@ def _translate_error(error: Exception, subject: str) -> Exception:
             details = error.response.get("Error", {})
             return _translate_code(str(details.get("Code", "")), str(details.get("Message", "")), subject)
         case ResponseParserError() | AttributeError() | KeyError() | TypeError():
-            # botocore's parsers raise the last three for an answer in an unexpected form.
+            # botocore's parsers raise the last three for a response in an unexpected form.
             return _incomplete_answer(subject)
         case BotoCoreError():
             return Unavailable(f"AWS did not respond to a request for {subject}; try again")

@@ -138,7 +138,7 @@ class UrlSigner:
         hosts = "&X-Amz-SignedHeaders=host"
         path = bucket_origin.path + encode_key(location.key_prefix)
         self.opening = f"{bucket_origin.scheme}://{bucket_origin.authority}{path}".encode()
-        # As in botocore, the token follows the signed headers in the URL, but the signed text is sorted by name.
+        # As in botocore, the token follows the signed headers in the URL, but the signed string is sorted by name.
         self.query = f"?{common}{hosts}{token}&X-Amz-Signature=".encode()
         self._request = hashlib.sha256(f"GET\n{path}".encode())
         self._after = f"\n{common}{token}{hosts}\nhost:{bucket_origin.host}\n\nhost\nUNSIGNED-PAYLOAD".encode()

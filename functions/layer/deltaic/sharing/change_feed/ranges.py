@@ -137,7 +137,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             commits=chain(examined, later),
             response_format=response_format,
             partition_columns=visibility_of(table.rights, self.head.metadata).metadata.partition_columns,
-            # Reads keys, which can fail: so this must come before the answer begins.
+            # Before the response begins, because reading the keys can fail.
             urls=request.sharing.urls(table),
             signer=None if request.parameters.max_files is None else request.sharing.signer,
             log_id=log_id,

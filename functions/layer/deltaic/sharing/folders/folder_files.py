@@ -52,7 +52,7 @@ def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
     folder = _open_by_url(sharing, caller, kind, name)
     reader = sharing.sessions.file_reader(folder.storage)
     start = folder.location.key_prefix
-    # S3 answers HEAD requests for longer keys with an error that a failing proxy could return, too.
+    # S3 responds to HEAD requests for longer keys with an error that a failing proxy could also return.
     possible = [name for name in request.names if len(f"{start}{name}".encode()) <= MAX_KEY_BYTES]
     files = [file for file in head_objects(reader, folder.storage, folder.location, possible) if file is not None]
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)

@@ -7,7 +7,7 @@ DuckDB loads the Delta table `europe.orders` of the share `sales` and reads one 
     recipient_metadata  generates Iceberg metadata of version 12 from the Delta log, in the server's bucket
     metadata_folder     finds the folder of that metadata, one for each set of rights, and its index of files
     load_table          responds to loadTable: metadata location, metadata, and how requests are signed
-    signed_set          seals the set of signable files into a token that the client sends with each request
+    signed_set          stores the set of readable files in a token that the client sends with each request
     remote_signing      POST .../sign: signs the GET request if the index of version 12 lists the file
 
 `background_generation` starts a Lambda function if the metadata takes longer than a client waits. `native_metadata`

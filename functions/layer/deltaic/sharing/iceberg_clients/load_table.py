@@ -30,7 +30,7 @@ BEFORE_SNAPSHOT: Final = (
     *rights.BEFORE_SNAPSHOT,
     *storage.BEFORE_SNAPSHOT,
 )
-"""Modules that the first request for a table may import. A snapshot of the process contains them."""
+"""Modules that the first request for a table may import, so that SnapStart imports them in advance."""
 
 _PERIODS: Final[Mapping[str, timedelta]] = {"vended": timedelta(minutes=30), "signed": SET_TTL / 3}
 """How long a client can reuse a response (304 Not Modified), by how it reads the files."""

@@ -1,4 +1,4 @@
-"""Set of files that one Iceberg client may read with signed requests, sealed into a token for the client.
+"""Set of files that one Iceberg client may read with signed requests, stored in a tamper-proof token.
 
 The token contains the metadata folder and the loaded version, so that a client can finish reading this version after a
 new commit, for three days (as page tokens). Each request also checks the recipient's current rights.

@@ -40,7 +40,7 @@ class _BlockKey(NamedTuple):
 
 class _CachedBlock(msgspec.Struct, frozen=True, weakref=True):
     rows: Sequence[int]
-    """Row numbers within the checkpoint's row group, ascending."""
+    """Row numbers within the row group of the log file, ascending."""
     lines: PreparedLines
 
 

@@ -1,7 +1,7 @@
 """Check a recipient's restrictions before a request is processed: expiry, IP addresses and limits.
 
-The catalog reader calls the checks with the recipient's record, which it reads together with the grant. So the checks
-need no further request to DynamoDB without limits, and the result does not depend on the requested table.
+The catalog reader calls the checks with the recipient's record, which it reads together with the grant. So the result
+does not depend on the requested table, and only recipients with limits need further requests to DynamoDB.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Admission:
         self._fail_closed = fail_closed
 
     def __call__(self, restrictions: Restrictions) -> None:
-        """Check expiry, IP address and limits; raises Unavailable if required counters fail, or the check's error."""
+        """Check expiry, IP address and limits; raises the first error, or Unavailable if required counters fail."""
         now = self._now()
         check_admitted(restrictions, self._caller.source_ip, datetime.fromtimestamp(now, UTC))
         try:
@@ -69,7 +69,7 @@ class Admission:
         try:
             self._counters.add(self._caller.recipient_id, metrics.bytes, self._now(), request=request)
         except DeltaicError:
-            self._caller.audit.add(limits="not counted")  # the answer was already sent
+            self._caller.audit.add(limits="not counted")  # the response was already sent
 
 
 class _OverLimit(TooManyRequests):

@@ -39,7 +39,7 @@ _READER_KEYS: Final = {
     "__COLLATIONS",
     "EXISTS_DEFAULT",
 }
-"""Keys of column metadata that readers need. With hidden columns, all others are removed: they could name them."""
+"""Keys of column metadata that readers need. With hidden columns, others are removed, because they could name them."""
 
 
 class TableVisibility(msgspec.Struct, frozen=True):
