@@ -28,7 +28,7 @@ _VARIABLES: Final = {
     "endpoint_url": "AWS_ENDPOINT_URL",
     "memory_mb": "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
 }
-"""Environment variables that AWS defines; all other settings have their variables' names in lower case."""
+"""Settings in variables that AWS defines; the variable of any other setting is its name in upper case."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Maximum bytes of a streamed response as sent: Lambda truncates it at 200 MB. 0 means no limit."""
 
     server_pages: _Switch = "enabled"
-    """Whether the server splits responses into pages without request, for clients that read all pages (decision 92)."""
+    """Whether clients that are known to follow `nextPageToken` get pages without requesting them (decision 92)."""
     page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
     """Maximum bytes of such a page as sent: what Lambda sends at full speed, less a margin. 0 means no such pages."""
 

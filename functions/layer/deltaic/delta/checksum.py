@@ -1,8 +1,8 @@
 """Version checksums (`N.crc`), which contain protocol, metadata and totals in one file.
 
 Delta protocol, "Version Checksum File Schema". Readers must work without a checksum, so an invalid one is ignored: one
-that lacks a required field, does not count exactly one protocol and one metaData, or contradicts the commits. Whether
-files have deletion vectors is read from the log alone (decision 183).
+that lacks a required field, does not count exactly one protocol and one metaData, or contradicts the commits. A
+checksum only saves requests; whether files have deletion vectors is always read from the log (decision 183).
 """
 
 from typing import Any, Final, NamedTuple

@@ -2,7 +2,7 @@
 
 Example: a query in delta format, from its body to a line of the response.
 
-    request_body, query_request    parse {"limitHint": 10, "version": 3}, and check it in the reference's order
+    request_body, query_request    parse {"limitHint": 10, "version": 3}, and check it in the reference server's order
     capabilities, negotiation      parse `responseformat=delta,parquet`, and choose delta if the table needs it
     gates                          check that version 3 is shared, by the table's catalog entry
     sealed_tokens, continuations   open the request's page token, and seal the one of the next page

@@ -31,9 +31,9 @@ class Capabilities(msgspec.Struct, frozen=True):
     def parse(cls, header: str | None) -> Self:
         """Parse the `delta-sharing-capabilities` header of a request.
 
-        Spaces are ignored (the reference drops such entries), and so are unknown keys and unknown formats next to a
-        supported one. The last value of a repeated key counts. Raises InvalidParameter if there are formats, but no
-        supported one.
+        Spaces are ignored (the reference server drops entries with spaces), and so are unknown keys, and unknown
+        formats if there is a supported one. The last value of a repeated key counts. Raises InvalidParameter if no
+        format in the header is supported.
         """
         values: dict[str, list[str]] = {}
         for entry in (header or "").lower().split(";"):

@@ -36,7 +36,7 @@ def reads_statistics(user_agent: str) -> bool:
 def lacks_delta_format(user_agent: str) -> bool:
     """Return whether this is a Python client that cannot request both tables and changes in delta format.
 
-    It can request tables in delta format from 1.1 on, and changes from 1.3 on.
+    The Python client can request tables in delta format from version 1.1 on, and changes from 1.3 on.
     """
     python = _PYTHON.match(user_agent)
     return python is not None and (int(python[1]), int(python[2])) < _FIRST_WITH_DELTA_CHANGES

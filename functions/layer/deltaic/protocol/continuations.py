@@ -1,8 +1,8 @@
 """Seal and open tokens that continue an earlier request, and raise the errors for invalid tokens.
 
     list     the next page of a listing             one day      `invalid 'nextPageToken'`
-    page     the next page of a query or changes    three days   messages of the reference
-    refresh  new URLs for the same snapshot         one hour     messages of the reference
+    page     the next page of a query or changes    three days   messages of the reference server
+    refresh  new URLs for the same snapshot         one hour     messages of the reference server
 
 Each token is bound to its recipient: for other recipients it is as invalid as a random string.
 """
@@ -96,7 +96,7 @@ _Claims = TypeVar("_Claims", _ListClaims, _SealedPage, RefreshClaims)
 def seal_list_token(
     signer: TokenSigner, listing: ListingBinding, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
 ) -> str:
-    """Return the token for the items after the key `after`; None means from the first item (`maxResults=0`)."""
+    """Return a list token for the items after the key `after`; None means from the first item (`maxResults=0`)."""
     return _seal(signer, "list", _ListClaims(_normalize(listing), after), now, ttl)
 
 
@@ -112,12 +112,12 @@ def open_list_token(signer: TokenSigner, token: str, listing: ListingBinding, *,
 def seal_page_token(
     signer: TokenSigner, binding: PageBinding, page: PageClaims, *, now: float, ttl: timedelta = PAGE_TTL
 ) -> str:
-    """Return the token for the page that starts at `page.position`."""
+    """Return a page token for the page that starts at `page.position`."""
     return _seal(signer, "page", _SealedPage(binding, page), now, ttl)
 
 
 def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> PageClaims:
-    """Return the contents of a page token; raises `InvalidParameter`, with checks in the reference's order."""
+    """Return the contents of a page token; raises `InvalidParameter`, after checks in the reference server's order."""
     contents = signer.open("page", token)
     claims = _decode_claims(contents, _SealedPage)
     if contents is None or claims is None or claims.binding.recipient != binding.recipient:
@@ -136,14 +136,14 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
 
 
 def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
-    """Return the token with which a client requests new URLs for this version."""
+    """Return a refresh token, with which a client can request new URLs for the files of this version."""
     return _seal(signer, "refresh", claims, now, ttl)
 
 
 def open_refresh_token(  # noqa: PLR0913 -- what it is bound to
     signer: TokenSigner, token: str, recipient: str, table_id: str, *, rights: str = "", now: float
 ) -> RefreshClaims:
-    """Return the snapshot to return again; raises `InvalidParameter`, with checks in the reference's order."""
+    """Return a refresh token's contents; raises `InvalidParameter`, after checks in the reference server's order."""
     contents = signer.open("refresh", token)
     claims = _decode_claims(contents, RefreshClaims)
     if contents is None or claims is None or claims.recipient != recipient:

@@ -1,7 +1,7 @@
 """Parse timestamps in requests of the Delta Sharing protocol.
 
-PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. Like the reference, this module accepts
-any offset and requires one, because the server's local time zone is meaningless for clients.
+PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. Like the reference server, it
+accepts any UTC offset and requires one, because the server's local time zone is meaningless for clients.
 """
 
 import re

@@ -30,7 +30,7 @@ def aws_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they a
 ) -> dict[str, Any]:
     """Return the JSON object of temporary AWS credentials, with region and endpoint, which extend the protocol.
 
-    `endpoint` is empty for AWS itself; `expires_at_ms` is since the epoch.
+    `endpoint` is empty for AWS itself; `expires_at_ms` is the expiry time in ms since the epoch.
     """
     keys = {"accessKeyId": access_key_id, "secretAccessKey": secret_access_key, "sessionToken": session_token}
     body = {"awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
@@ -48,5 +48,5 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """Return an object of the fields that are neither None nor empty."""
+    """Return a JSON object with the fields that are neither None nor empty."""
     return {name: value for name, value in fields.items() if value is not None and value != ""}

@@ -73,5 +73,5 @@ def _shares_changes(table: WireMetadata) -> bool:
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """Return an object of the fields that are not None."""
+    """Return a JSON object with the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Parse and check the body of a query, in the reference's order.
+"""Parse and check the body of a query, in the order of the reference server.
 
 The checks run in this order, because each needs the result of earlier steps:
 

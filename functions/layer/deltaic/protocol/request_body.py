@@ -1,7 +1,7 @@
 """Parse a request's JSON body by the rules of protobuf's JSON mapping.
 
 Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null means absent, and a 64-bit number can
-be a string. Wrong types raise `MalformedRequest` with the reference's wording.
+be a string. Wrong types raise `MalformedRequest` with the reference server's wording.
 """
 
 from collections.abc import Mapping

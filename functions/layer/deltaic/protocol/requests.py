@@ -1,7 +1,7 @@
 """Parse and check the protocol's requests with few parameters.
 
-`parse` runs the checks that need only the request, in the reference's order. Methods run the checks that need the
-table; call them in the order of the numbers in their docstrings.
+`parse` runs the checks that need only the request, in the reference server's order. Methods run the checks that need
+the table; call them in the order of the step numbers in their docstrings.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
     """Request "Query Table Version": the latest version, or the first one at or after a timestamp."""
 
     starting_timestamp: str | None
-    """The string in the request; `starting_instant` parses it after the history check, as the reference does."""
+    """The string in the request; `starting_instant` parses it after the history check, like the reference server."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:

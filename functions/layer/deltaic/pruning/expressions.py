@@ -35,7 +35,7 @@ class Literal(msgspec.Struct, frozen=True):
 
 
 class Cast(msgspec.Struct, frozen=True):
-    """A column's value, converted to another type."""
+    """`CAST(operand AS type)` of a column's value."""
 
     operand: Column
     type: str
@@ -45,7 +45,7 @@ Operand: TypeAlias = Column | Cast | Literal
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """`left operator right`, in the written order."""
+    """`left operator right`, with the operands in the order of the query."""
 
     operator: Operator
     left: Operand
@@ -73,13 +73,13 @@ class IsNull(msgspec.Struct, frozen=True):
 
 
 class And(msgspec.Struct, frozen=True):
-    """Conjunction of all children in three-valued logic."""
+    """AND of all children in three-valued logic."""
 
     children: tuple["Expression", ...]
 
 
 class Or(msgspec.Struct, frozen=True):
-    """Disjunction of all children in three-valued logic."""
+    """OR of all children in three-valued logic."""
 
     children: tuple["Expression", ...]
 

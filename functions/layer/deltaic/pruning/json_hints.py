@@ -147,7 +147,7 @@ def _may_be_null(leaf: Column | Literal) -> bool:
 
 
 def _check_same_type(*leaves: Column | Literal) -> None:
-    """Reject operands of different types, as the reference does, because a cast was omitted."""
+    """Reject operands of different types, as the reference server does, because the client omitted a cast."""
     if len({leaf.type for leaf in leaves if leaf.type is not None}) > 1:
         raise _UnreadableNode
 

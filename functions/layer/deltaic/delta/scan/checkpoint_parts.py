@@ -28,7 +28,7 @@ class ParquetPart(msgspec.Struct, dict=True):
     size: int | None
     """Bytes of the file; None if the log does not state them."""
     identity: str
-    """Key of this file across requests."""
+    """Key of this file in caches, the same for every request."""
     footer_bytes: int = FOOTER
     """Bytes to read first, from the end of the file."""
     summary: PartSummary | None = None
