@@ -13,7 +13,7 @@ LARGEST = 16 << 20
 
 
 def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int = LARGEST) -> list[tuple[int, int]]:
-    """Return sorted, merged ranges of at most `largest` bytes that cover all non-empty `ranges`."""
+    """Return sorted byte ranges that cover all of `ranges`; near ones are merged up to `largest` bytes."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if end <= start:

@@ -113,7 +113,7 @@ class UrlSigner:
     ) -> None:
         """Create a signer for object keys in `location`.
 
-        URLs expire after `ttl`, or earlier with the credentials. Raises Unavailable for expired credentials.
+        URLs expire after `ttl` (at most seven days), or with the credentials. Raises Unavailable if these have expired.
         """
         signing_time = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
         seconds = int(min(ttl, MAX_TTL).total_seconds())
