@@ -13,7 +13,7 @@ from importlib import import_module
 
 
 def load_before_snapshot(*modules: str) -> None:
-    """Import these modules before the snapshot is taken; a missing module makes the deployment fail."""
+    """Import these modules before the snapshot is taken; a missing module makes the deployment fail, not a request."""
     try:
         from snapshot_restore_py import register_before_snapshot  # type: ignore[import-untyped]
     except ImportError:

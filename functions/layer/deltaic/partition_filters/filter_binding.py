@@ -67,7 +67,7 @@ class FilterBinder:
         """Whether the recipient lacks a property or its value has the wrong type."""
 
     def bind(self, filter_: PartitionFilter) -> Test:
-        """Return a filter as a test; raises InvalidParameter if it does not match the table."""
+        """Convert a filter to a test; raises InvalidParameter if it does not match the table's columns."""
         return self._test(filter_.condition)
 
     def _test(self, condition: Condition) -> Test:

@@ -76,7 +76,7 @@ def _decimal(text: str, type_: ColumnType) -> Value | None:
 
 
 def readings(raw: str | None, type_: ColumnType) -> tuple[Reading, ...]:
-    """Return all values that a file's partition value can have, as ranges, null or InvalidValue."""
+    """Return the possible meanings of a file's partition value: a range of values, null or InvalidValue."""
     if raw is None:
         return (None,)
     if raw in {"", _HIVE_NULL}:

@@ -9,7 +9,7 @@ class TableGate(msgspec.Struct, frozen=True):
     """Checks of requests for the history of one table."""
 
     full_name: str
-    """`share.schema.table`, spelled as in the request."""
+    """`share.schema.table`, with upper and lower case as in the request."""
     history_shared: bool
     start_version: int
     """First version that recipients may read; 0 for all."""
@@ -41,11 +41,11 @@ class TableGate(msgspec.Struct, frozen=True):
             )
 
     def check_version(self, version: int) -> None:
-        """Reject a version before the start version, however the request selected it."""
+        """Reject a version before the table's start version, whether requested by number or by time."""
         if version < self.start_version:
             raise InvalidParameter(f"You can only query table data since version {self.start_version}.")
 
     def check_changes_version(self, version: int) -> None:
-        """Reject changes that start before the start version."""
+        """Reject a range of changes that starts before the table's start version."""
         if version < self.start_version:
             raise InvalidParameter(f"You can only query table changes since version {self.start_version}.")

@@ -4,7 +4,7 @@ A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([e
 the kind of token, so that one kind cannot replace another. Padding hides the size of numbers. The contents are
 encrypted, because a start position reveals how many files are hidden from the recipient. The key stream
 depends on the MAC, so equal streams mean equal contents (the construction of RFC 5297, with HMAC and SHAKE-256 from the
-standard library instead of AES). Tokens need no escaping in a query string, because Spark appends them unescaped.
+standard library instead of AES). Tokens need no escaping in a query string, as Spark appends them unescaped.
 """
 
 import base64

@@ -62,7 +62,7 @@ def opposite(verdict: Verdict) -> Verdict:
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """Test `value operator literal`; null never passes.
+    """Test whether `value operator literal` is true; null never passes.
 
     Spark orders NaN above all numbers and equal to itself, and writers can omit NaN from bounds. So a column that may
     contain NaN passes every `>`, unless `no_nan` says that another test of the same row excludes NaN.

@@ -101,8 +101,8 @@ def _parse_bounds(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Ar
 def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
     """Convert JSON minima or maxima to the column's type; null if a value cannot be represented exactly.
 
-    None for types without bounds in Delta's statistics, including boolean. `from_typed` returns for each bound the same
-    as `from_json` for its JSON; a truncated maximum remains so.
+    None for types without bounds in Delta's statistics, including boolean. `from_typed` of the result equals
+    `from_json` of `values`; a truncated maximum remains as it is.
     """
     if type_.axis is None or type_.name == "boolean":
         return None
