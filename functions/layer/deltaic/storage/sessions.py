@@ -1,8 +1,8 @@
 """Choose the AWS credentials that sign URLs: a role session per recipient, static keys, or the default credentials.
 
-A URL expires with the session that signed it. A session of a role that another role assumed lasts at most one hour
-(STS: role chaining). Spark treats an expiry in less than 15 minutes as "in one hour". So a session is renewed after a
-quarter of its lifetime: its URLs are valid for 45 to 60 minutes. STS gets one request in 15 minutes (decision 24).
+A URL expires with the session that signed it. If one role assumed another, its session lasts at most one hour (STS:
+role chaining). Spark treats an expiry in less than 15 minutes as "in one hour". So a session is renewed after a quarter
+of its lifetime: URLs are valid for 45 to 60 minutes, with one STS call per recipient every 15 minutes (decision 24).
 """
 
 import hashlib
