@@ -77,5 +77,5 @@ def test_stored_item_is_read_unchanged(item: dict[str, object]) -> None:
 
 
 def test_value_without_an_attribute_form_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="float has no attribute form"):
+    with pytest.raises(TypeError, match="a value of type float cannot be stored in DynamoDB"):
         marshal_item({"a": 1.5})

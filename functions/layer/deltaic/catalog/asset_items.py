@@ -14,7 +14,7 @@ AssetKind = Literal["volume", "skill", "model"]
 
 
 class Asset(SchemaEntry, frozen=True, kw_only=True):
-    """A volume, a skill or a model of a schema."""
+    """Base class of the assets of a schema: volumes, skills and models."""
 
     kind: ClassVar[AssetKind]
 
@@ -23,7 +23,7 @@ class Asset(SchemaEntry, frozen=True, kw_only=True):
 
 
 class Folder(Asset, frozen=True, kw_only=True):
-    """An asset that is a folder: its recipients may read every file below its location."""
+    """Base class of assets that are folders: recipients may read every file below their location."""
 
     location: str
     access_modes: tuple[AccessMode, ...] = ("url", "dir")
@@ -59,7 +59,7 @@ class Skill(Folder, frozen=True, kw_only=True):
 
 
 class Model(Asset, frozen=True, kw_only=True):
-    """A registered model: a name for its versions."""
+    """A registered machine-learning model, which has a name and versions."""
 
     kind = "model"
 

@@ -31,7 +31,7 @@ def marshal(value: Any) -> dict[str, Any]:
         case list() | tuple():
             return {"L": [marshal(element) for element in value]}
         case _:
-            raise TypeError(f"{type(value).__name__} has no attribute form")
+            raise TypeError(f"a value of type {type(value).__name__} cannot be stored in DynamoDB")
 
 
 def marshal_item(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,11 +119,11 @@ def _error_of_code(code: str, message: str, status: int, operation: str) -> Exce
     if code in _REJECTED_CREDENTIALS and message.startswith(SKEWED):
         return Unavailable("the clock of this machine differs too much from that of AWS: set it, and try again")
     if code in _REJECTED_CREDENTIALS:
-        return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")
+        return PermissionDenied(f"AWS denied {operation} ({code}): check the credentials and the role's policy")
     if code == "ResourceNotFoundException":
         return NotFound("the DynamoDB tables of the catalog do not exist: deploy the stack, or name its tables")
     if "Item size" in message:
         return InvalidParameter("the catalog entry is larger than 400 KB: shorten its comment or properties")
     if status >= _SERVER_ERROR or code in {"InternalServerError", "ServiceUnavailable", "InternalFailure"}:
         return Unavailable("the catalog has a temporary failure: try again later")
-    return InvalidParameter(f"AWS did not accept {operation} ({code}): {message}")
+    return InvalidParameter(f"AWS rejected {operation} ({code}): {message}")

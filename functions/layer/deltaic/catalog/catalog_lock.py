@@ -35,7 +35,7 @@ class LockedDynamo(Dynamo):
             super().transact([self._lock_check, *writes])
         except ConditionFailed as failed:
             if failed.index == 0:
-                raise LockLost("another operator took the lock of the catalog: start again") from None
+                raise LockLost("another operator has taken the lock on the catalog: run the command again") from None
             raise ConditionFailed(failed.index - 1, failed.item) from None
 
     def prolong(self) -> None:

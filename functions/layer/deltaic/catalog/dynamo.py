@@ -211,7 +211,7 @@ class Dynamo:
         try:
             self._call(lambda: client.update_item(**write["Update"]))
         except Contended:
-            raise Unavailable("another process changes the same part of the catalog: try again later") from None
+            raise Unavailable("another process is changing the same part of the catalog: try again later") from None
 
     def _call(self, request: Callable[[], _Answer]) -> _Answer:
         try:

@@ -66,83 +66,83 @@ def segment(name: str) -> str:
 
 
 def catalog_entry(kind: str, name: str) -> Key:
-    """Return the key of a share, a recipient or a storage."""
+    """Return the DynamoDB key of a share, a recipient or a storage."""
     return Key(f"{kind}s", f"{kind}/{segment(name)}")
 
 
 def schema(share_name: str, name: str) -> Key:
-    """Return the key of a schema."""
+    """Return the DynamoDB key of a schema."""
     return Key(f"share/{segment(share_name)}", f"schema/{segment(name)}")
 
 
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Return the key of a table, volume or skill, of a model, or of a view's definition."""
+    """Return the DynamoDB key of a table, volume or skill, of a model, or of a view's definition."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
 def model_version(share_name: str, model_id: str, version: int) -> Key:
-    """Return the key of one version of a model."""
+    """Return the DynamoDB key of one version of a model."""
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
 
 
 def share_entry(kind: str, share_name: str, name: str) -> Key:
-    """Return the key of a schema's followed source, or of a grant in the list of its share (by recipient id)."""
+    """Return the DynamoDB key of a schema's followed source, or of a grant in its share's list (by recipient id)."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
 
 
 def recipient_entry(kind: str, identifier: str, name: str) -> Key:
-    """Return the key of a token, policy, client (by slot) or grant (by share) in its recipient's list."""
+    """Return the DynamoDB key of a token, policy, client (by slot) or grant (by share) in its recipient's list."""
     return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
 
 
 def limit_counter(kind: str, identifier: str, window: int) -> Key:
-    """Return the key of a recipient's counter of `requests` (minute since 1970) or `bytes` (day since 1970)."""
+    """Return the DynamoDB key of a counter: a recipient's `requests` in a minute, or `bytes` in a day, since 1970."""
     return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Return the key of a view's partition, outside the entries of the share, which jobs must not delete."""
+    """Return the DynamoDB key of a view's partition, outside the entries of the share, which jobs must not delete."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
 def recipient_id(identifier: str) -> Key:
-    """Return the key of the copy of a recipient's limits and properties that the API functions read."""
+    """Return the DynamoDB key of the copy of a recipient's limits and properties for the API functions."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
 
 
 def share_overlaps(share_name: str) -> Key:
-    """Return the key of a share's counters of added tables and of added grant filters."""
+    """Return the DynamoDB key of a share's counters of added tables and of added grant filters."""
     return Key(f"share/{segment(share_name)}", "overlaps")
 
 
 def lease(location: str) -> Key:
-    """Return the key of the lease on a table location."""
+    """Return the DynamoDB key of the lease on a table location."""
     # A digest, because locations are case-sensitive and long.
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
 def location_state(kind: str, location: str, storage: str) -> Key:
-    """Return the key of the time of a location's last `checkpoint` check, or of its last reported `version`."""
+    """Return the DynamoDB key of a location's last `checkpoint` check, or of its last reported `version`."""
     return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 
 
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
-    """Return the key of a recipient's submitted query on a table; the query id can be any string."""
+    """Return the DynamoDB key of a recipient's submitted query on a table; the query id can be any string."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
 
 
 def live_queries(recipient_id: str) -> Key:
-    """Return the key of the list of a recipient's unexpired queries; it has no slash, unlike keys of queries."""
+    """Return the DynamoDB key of the list of a recipient's unexpired queries; only keys of queries have a slash."""
     return Key(f"query/{segment(recipient_id)}", "live")
 
 
 def token(secret: str) -> Key:
-    """Return the key of a token: a hash, so that the key does not reveal the secret."""
+    """Return the DynamoDB key of a token: a hash, so that the key does not reveal the secret."""
     return Key(f"token/{_digest(secret)}", "token")
 
 
 def invitation(recipient: str, secret: str) -> Key:
-    """Return the key of an invitation in its recipient's list, derived from the secret of its link."""
+    """Return the DynamoDB key of an invitation in its recipient's list, derived from the secret of its link."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
 
 
@@ -152,37 +152,37 @@ def policy(issuer: str, subject: str) -> Key:
 
 
 def oauth_client(client_id: str) -> Key:
-    """Return the key of an OAuth client, whose item has the hash of its secret."""
+    """Return the DynamoDB key of an OAuth client, whose item also contains the hash of its secret."""
     return Key(f"client/{segment(client_id)}", "client")
 
 
 def token_list(recipient: str) -> Key:
-    """Return the key of the item that counts the changes of a recipient's list of tokens."""
+    """Return the DynamoDB key of the item that counts the changes of a recipient's list of tokens."""
     return Key(f"recipient/{segment(recipient)}", "tokens")
 
 
 def all_of(kind: str, after: str | None = None) -> KeyRange:
-    """Return the range of all shares, recipients or storages whose key is greater than `after`."""
+    """Return the DynamoDB key range of all shares, recipients or storages whose key is greater than `after`."""
     return _range(f"{kind}s", f"{kind}/", after)
 
 
 def of_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """Return the range of the schemas, followed sources, views or grants of a share."""
+    """Return the DynamoDB key range of the schemas, followed sources, views or grants of a share."""
     return _range(f"share/{segment(share_name)}", f"{kind}/", after)
 
 
 def of_recipient(kind: str, identifier: str, after: str | None = None) -> KeyRange:
-    """Return the range of the grants, tokens, invitations, policies or clients of a recipient."""
+    """Return the DynamoDB key range of the grants, tokens, invitations, policies or clients of a recipient."""
     return _range(f"recipient/{segment(identifier)}", f"{kind}/", after)
 
 
 def in_schema(kind: str, share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
-    """Return the range of the tables, volumes, skills or models of a schema."""
+    """Return the DynamoDB key range of the tables, volumes, skills or models of a schema."""
     return of_share(f"{kind}/{segment(schema_name)}", share_name, after)
 
 
 def in_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """Return the range of a share's tables, volumes, skills or models; `after` is `<schema key>/<key>`."""
+    """Return the DynamoDB key range of a share's tables, volumes, skills or models after `<schema>/<name>`."""
     key_range = of_share(kind, share_name)
     if after is None:
         return key_range
@@ -191,23 +191,23 @@ def in_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
 
 
 def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
-    """Return the range of the versions of a model, in ascending order of version numbers."""
+    """Return the DynamoDB key range of the versions of a model, in ascending order of version numbers."""
     return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
 
 
 def view_partitions(share_name: str, table_id: str) -> KeyRange:
-    """Return the range of a view's partitions."""
+    """Return the DynamoDB key range of a view's partitions."""
     return _range(f"share/{segment(share_name)}/{segment(table_id)}", "variant/", None)
 
 
 def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
-    """Return the range of a recipient's grants, followed by the copy of its limits and properties."""
+    """Return the DynamoDB key range of a recipient's grants, followed by the copy of its limits and properties."""
     grants_only, record = of_recipient("grant", recipient, after), recipient_id(recipient)
     return KeyRange(record.pk, grants_only.low, record.sk)
 
 
 def policies(issuer: str) -> KeyRange:
-    """Return the range of the federation policies for an issuer."""
+    """Return the DynamoDB key range of the federation policies for an issuer."""
     return _range(f"issuer/{_digest(issuer)}", "policy/", None)
 
 

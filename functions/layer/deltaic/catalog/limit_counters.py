@@ -77,7 +77,7 @@ class LimitCounters:
 
 
 def _only_below(write: Write, name: str, bound: int) -> Write:
-    """Return the write with the condition that an attribute is absent or less than `bound`."""
+    """Add the condition to a write that the attribute `name` is absent or less than `bound`."""
     change = write["Update"]
     change["ConditionExpression"] = f"attribute_not_exists(#{name}) OR #{name} < :bound"
     change["ExpressionAttributeValues"][":bound"] = {"N": str(bound)}

@@ -146,7 +146,7 @@ class CatalogReader:
         return [granted.listing_entry(kind.read(item)) for item in self._page(key_range, limit)]
 
     def get_asset(self, recipient_id: str, kind: type[_Asset], share: str, schema: str, name: str) -> _Asset:
-        """Return one volume, skill or model; raises NotFound."""
+        """Return one granted volume, skill or model; raises NotFound."""
         return self._asset(recipient_id, kind, share, schema, name)[0]
 
     def list_versions(  # noqa: PLR0913, PLR0917 -- recipient, model and page
@@ -160,7 +160,7 @@ class CatalogReader:
         return [granted.listing_entry(ModelVersion.read(item)) for item in self._page(key_range, limit)]
 
     def get_version(self, recipient_id: str, share: str, schema: str, model: str, version: int) -> "ModelVersion":
-        """Return one version of a model; raises NotFound."""
+        """Return one version of a granted model; raises NotFound."""
         from deltaic.catalog.asset_items import Model, ModelVersion
 
         entry, granted = self._asset(recipient_id, Model, share, schema, model)

@@ -81,7 +81,7 @@ def _network(text: str) -> str:
     try:
         return str(ip_network(text.strip()))
     except ValueError as error:
-        raise InvalidParameter(f"'{text}' is not a network ({error}): write 203.0.113.0/24 or 2001:db8::/32") from None
+        raise InvalidParameter(f"'{text}' is not a network ({error}): write, for example, 203.0.113.0/24") from None
 
 
 def _checked_number(unit: str, value: int, most: int) -> int:

@@ -1,4 +1,4 @@
-"""Cache the public keys of issuers, which are downloaded when a token needs a key that is not in the cache.
+"""Cache the public keys of issuers, which are downloaded when a token needs an uncached key.
 
 There is at most one download per issuer and minute, and only tokens of this issuer wait for it. If it fails, tokens of
 this issuer are rejected without waiting until the minute is over.

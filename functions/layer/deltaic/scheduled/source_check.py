@@ -1,4 +1,4 @@
-"""Check a followed source: add its new Delta tables, hide unreadable ones, and list repaired ones again."""
+"""Check a followed source: add its new Delta tables, hide unreadable ones, and show repaired ones again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -165,7 +165,7 @@ class _SourceCheck:
                 return
 
     def _check_candidate(self, candidate: _ListedTable, entry: Table | None) -> TableCheck | None:
-        """Check a table of the source; returns None for a folder without a log, or if an operator added the entry."""
+        """Check a table of the source; returns None for folders without a log and entries that an operator added."""
         if entry is not None and _is_same(candidate, entry):
             return self._check_followed_table(entry) if entry.followed else None
         try:

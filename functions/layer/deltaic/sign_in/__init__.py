@@ -1,1 +1,1 @@
-"""Sign recipients in: activation links, OAuth token requests, and JWTs of other issuers."""
+"""Authenticate recipients: activation links, OAuth token requests, bearer tokens and JWTs of other issuers."""

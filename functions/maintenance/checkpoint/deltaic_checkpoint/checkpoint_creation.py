@@ -57,30 +57,30 @@ class LogCopy:
     root: Path
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
-        """See `TableStore`."""
+        """Yield the files of the log whose names sort after `start_after`."""
         for path in sorted((self.root / LOG).iterdir()):
             if path.is_file() and path.name > start_after:
                 status = path.stat()
                 yield LogFile(path.name, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def get(self, path: str) -> bytes:
-        """See `TableStore`."""
+        """Return the content of a file; raises FileNotFoundError."""
         try:
             return (self.root / path).read_bytes()
         except FileNotFoundError as missing:
             raise FileNotFoundError(path) from missing
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """See `TableStore`."""
+        """Return the contents of several files; raises FileNotFoundError."""
         return [self.get(path) for path in paths]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """See `TableStore`."""
+        """Return byte ranges of a file, from the first byte to before the second; raises FileNotFoundError."""
         content = self.get(path)
         return [content[start:end] for start, end in ranges]
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        """See `TableStore`."""
+        """Return the last `length` bytes of a file, and its size in bytes; raises FileNotFoundError."""
         content = self.get(path)
         return content[-length:], len(content)
 

@@ -52,11 +52,11 @@ class EntryAdmin(Generic[_Entry]):
         self._item = item
 
     def get(self, share: str, schema: str, name: str) -> _Entry:
-        """Return an entry; raises NotFound."""
+        """Return one table, volume, skill or model; raises NotFound."""
         return self._item.read(self._records.get(self._key(share, schema, name), self._missing(share, schema, name)))
 
     def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[_Entry]:
-        """Yield the entries of a share, or an excerpt of those of a schema, by name; raises NotFound."""
+        """Yield the entries of a share, or an excerpt of the entries of a schema, by name; raises NotFound."""
         if schema is None:
             self._records.share(share)
             key_range = keys.in_share(self._item.kind, share)
@@ -66,7 +66,7 @@ class EntryAdmin(Generic[_Entry]):
         return map(self._item.read, self._records.all(key_range, excerpt))
 
     def delete(self, share: str, schema: str, name: str) -> _Entry:
-        """Delete an entry but not its files; raises NotFound."""
+        """Delete a table, volume, skill or model from the catalog, but not its files; raises NotFound."""
         while True:
             item = self._records.get_any(self._key(share, schema, name), self._missing(share, schema, name))
             entry = self._item.read(item)
@@ -74,7 +74,7 @@ class EntryAdmin(Generic[_Entry]):
                 return entry
 
     def remove_all(self, share: str, schema: str) -> None:
-        """Delete every entry of a schema whose deletion has begun."""
+        """Delete every entry of this type from a schema whose deletion has begun."""
         for item in tuple(self._records.all(keys.in_schema(self._item.kind, share, schema))):
             self._remove(self._item.read(item))
 
@@ -149,7 +149,7 @@ class EntryAdmin(Generic[_Entry]):
             raise NotFound(f"storage '{storage}' not found") from None
 
     def _remove(self, entry: _Entry, also: Sequence[Write] = ()) -> bool:
-        """Delete an entry; return False if another process has deleted or moved it since it was read."""
+        """Delete an entry; return False if another process has deleted it or changed its storage meanwhile."""
         storage = getattr(entry, "storage", "")
         removal = self._removal(entry, {"storage": storage})
         return self._records.attempt([*removal, *self._records.count_storage_use(storage, -1), *also])

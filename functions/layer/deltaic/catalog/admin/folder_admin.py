@@ -27,7 +27,7 @@ class FolderAdmin(EntryAdmin[_Folder]):
         facts: Facts | None = None,
         **settings: Unpack[FolderSettings],
     ) -> _Folder:
-        """Create an entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        """Create a volume or a skill; raises NotFound for schema or storage, AlreadyExists, InvalidParameter."""
         entry = self._item.read({
             **self._common_attributes(share, schema, name, asset_id),
             **checked(CHECKED, {"location": location, **settings}),
@@ -36,7 +36,7 @@ class FolderAdmin(EntryAdmin[_Folder]):
         return self._insert(_check_folder_name(entry), entry.attributes())
 
     def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
-        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter."""
+        """Change the given settings of a volume or a skill, and keep the others; raises NotFound, InvalidParameter."""
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
 
         def change(before: Attributes) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ class RecipientAdmin:
         return self._records.recipient(name)
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Recipient]:
-        """Yield the recipients, or an excerpt, in the order of their names."""
+        """Yield the recipients, or an excerpt of them, sorted by name."""
         return map(Recipient.read, self._records.all(keys.all_of("recipient"), excerpt, include_deleting=False))
 
     def update(
@@ -82,7 +82,7 @@ class RecipientAdmin:
         remove_properties: tuple[str, ...] = (),
         **limits: Unpack[restrictions.Limits],
     ) -> Recipient:
-        """Change the given settings and keep the others; raises NotFound, InvalidParameter.
+        """Change the given settings of a recipient, and keep the others; raises NotFound, InvalidParameter.
 
         If properties change, requests a refresh of the granted views that have no rows for the recipient. `limits` has
         the same meaning as in `restrictions.changed_attributes`.

@@ -104,7 +104,7 @@ class Records:
         return self._dynamo.scan(self.table, prefix)
 
     def find_many(self, entry_keys: Iterable[Key]) -> dict[Key, Attributes]:
-        """Return the existing entries with these keys."""
+        """Return the entries with these keys, by key; omits keys without an entry."""
         return self._dynamo.batch_get(self.table, list(entry_keys))
 
     def count_storage_use(self, storage: str, change: int) -> Writes:

@@ -78,7 +78,7 @@ class ShareAdmin:
         add_properties: Mapping[str, str] | None = None,
         remove_properties: tuple[str, ...] = (),
     ) -> Share:
-        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter."""
+        """Change the given settings of a share, and keep the others; raises NotFound, InvalidParameter."""
 
         def change(item: Attributes) -> dict[str, Any]:
             assign = checked(_CHECKED, {"display_name": display_name, "comment": comment})

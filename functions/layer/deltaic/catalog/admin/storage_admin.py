@@ -95,7 +95,7 @@ class StorageAdmin:
     def update(
         self, name: str, *, access_keys: AccessKeys | None = None, **changes: Unpack[StorageSettings]
     ) -> Storage:
-        """Change the given settings and keep the others; raises NotFound, InvalidParameter."""
+        """Change the given settings of a storage, and keep the others; raises NotFound, InvalidParameter."""
         assign = checked(_CHECKED, changes)
         if access_keys is not None:
             assign["secret"] = self._secret(self.get(name).name)
@@ -114,7 +114,7 @@ class StorageAdmin:
         )
 
     def delete(self, name: str) -> Storage:
-        """Delete a storage that no entry uses, and its access keys; raises NotFound, Conflict."""
+        """Delete a storage and its access keys; raises NotFound, or Conflict if an entry uses the storage."""
         storage = self.get(name)
         try:
             self._records.transact([self._records.delete(keys.catalog_entry("storage", name), {"tables": 0})])

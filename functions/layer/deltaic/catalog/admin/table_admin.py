@@ -43,7 +43,7 @@ of hidden columns in the same case as in the log. Raises DeltaicError for an inv
 
 
 class TableSettings(TypedDict, total=False):
-    """Settings of a table entry except its location; None keeps the current value."""
+    """Settings of a table entry, except its location; None keeps the current value."""
 
     auxiliary_locations: Sequence[str] | None
     access_modes: Sequence[str] | None
@@ -111,7 +111,7 @@ class TableAdmin(EntryAdmin[Table]):
     def update(
         self, share: str, schema: str, name: str, *, validate: Validate = _accept, **changes: Unpack[TableChanges]
     ) -> Table:
-        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter.
+        """Change the given settings of a table entry, and keep the others; raises NotFound, InvalidParameter.
 
         Location, filter and similar settings of a view cannot be changed. `validate` is as in `create`.
         """
@@ -121,7 +121,7 @@ class TableAdmin(EntryAdmin[Table]):
             after = Table.read({**before, **assign})
             if after.view_properties is not None and assign.keys() & DECISIVE:
                 raise InvalidParameter(
-                    f"'{share}.{schema}.{name}' is a view, so its SQL selects what is shared: change it with "
+                    f"'{share}.{schema}.{name}' is a view, so its SQL selects the shared rows: change the SQL with "
                     "`deltaic view update`, or create another view"
                 )
             check_iceberg(after)

@@ -131,7 +131,7 @@ class ViewAdmin:
         properties: Sequence[str] | None = None,
         **changes: Unpack[ViewSettings],
     ) -> View:
-        """Change the given settings and keep the others; raises NotFound, InvalidParameter.
+        """Change the given settings of a view, and keep the others; raises NotFound, InvalidParameter.
 
         `sql` requires `properties`. New SQL removes all partitions and requests a refresh, because it may hide rows
         that the old SQL selected. Until then, no recipient can read the view; its older versions stay hidden.

@@ -26,7 +26,7 @@ class ViewPartitions:
         self._records = records
 
     def list(self, share: str, table_id: str) -> list[ViewPartition]:
-        """Return the partitions of a view."""
+        """Return all partitions of a view."""
         return [ViewPartition.read(item) for item in self._records.all(keys.view_partitions(share, table_id))]
 
     def put(self, view: View, partitions: Sequence[ViewPartition]) -> None:

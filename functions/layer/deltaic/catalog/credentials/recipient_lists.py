@@ -32,7 +32,7 @@ class RecipientList(ABC, Generic[_Item]):
         return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
     def list_all(self) -> Iterator[_Item]:
-        """Yield the items of all recipients, grouped by recipient (`Dynamo.scan`)."""
+        """Yield the items of this type of all recipients, grouped by recipient (`Dynamo.scan`)."""
         return map(self._item.read, self._dynamo.scan(self._table, keys.KeyPrefix("recipient/", f"{self.kind}/")))
 
     def remove_all(self, recipient_id: str) -> None:

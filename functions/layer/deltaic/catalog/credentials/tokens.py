@@ -26,7 +26,7 @@ _REFUSAL: Final = "the bearer token is unknown, expired or revoked: ask your sha
 
 
 class TokenStore:
-    """Read tokens for the authorizer, and record the first use of a link's token."""
+    """Read tokens for the authorizer, and record the first use of a token that an invitation link created."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
