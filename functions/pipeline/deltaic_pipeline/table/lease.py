@@ -68,8 +68,8 @@ class Lease:
         """Raise `LeaseLost` if the lease is known to be lost, without a request to DynamoDB."""
         if self._lost:
             raise LeaseLost(
-                f"the writer lease of {self._location} was lost ({self._lost}), so the job confirms no commit. "
-                "Run it again with the same --run-id: rows are not written twice."
+                f"the writer lease of {self._location} was lost ({self._lost}), so the job stopped, and its commit "
+                "is not confirmed. Run it again with the same --run-id: rows are not written twice."
             )
 
     def _renew(self) -> None:
