@@ -154,7 +154,7 @@ def _day_of_year(days: int) -> str:
 
 
 def metadata() -> dict[str, object]:
-    """Return the table's metaData action."""
+    """Return the `metaData` action of the measured tables, which all have the same schema."""
     types = {**COLUMNS, "date": "date"}
     fields = [{"name": column, "type": kind, "nullable": True, "metadata": {}} for column, kind in types.items()]
     return {

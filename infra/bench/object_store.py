@@ -39,7 +39,7 @@ class ObjectStore:
 
     @property
     def endpoint(self) -> str:
-        """URL for S3 requests."""
+        """URL at which the store accepts S3 requests."""
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:

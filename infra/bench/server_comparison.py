@@ -26,7 +26,7 @@ Count = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another server over the same objects."""
+    """Another sharing server, which reads the same objects and is compared with ours."""
 
     name: str
     fresh: Start

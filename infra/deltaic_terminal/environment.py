@@ -31,7 +31,7 @@ class Machine:
 
     @property
     def launched_by_spark(self) -> bool:
-        """Return whether `spark-submit` started this driver (EMR), so that the cluster sets memory and class path."""
+        """True if `spark-submit` started this driver, as on EMR, so that the cluster sets memory and class path."""
         return "PYSPARK_GATEWAY_PORT" in self.environment
 
 

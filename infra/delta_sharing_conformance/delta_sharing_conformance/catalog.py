@@ -63,7 +63,7 @@ class ListedTable:
 
     @cached_property
     def full_replies(self) -> Mapping[str, Reply]:
-        """Successful responses to a query of all rows, by format."""
+        """Successful responses to a query of all rows of the table, by response format."""
         replies = {"parquet": self.query(PARQUET), "delta": self.query(DELTA)}
         return {name: reply for name, reply in replies.items() if reply.status == OK and reply.lines is not None}
 
@@ -166,12 +166,12 @@ class Catalog:
 
     @cached_property
     def shares(self) -> list[str]:
-        """Names of the shares."""
+        """Names of the shares that the server lists."""
         return [str(item["name"]) for item in self.list_items("/shares")]
 
     @cached_property
     def schemas(self) -> list[tuple[str, str]]:
-        """Pairs of share and schema names."""
+        """Share name and schema name of each schema that the server lists."""
         return [
             (share, str(item["name"]))
             for share in self.shares

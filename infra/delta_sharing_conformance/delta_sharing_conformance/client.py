@@ -98,7 +98,7 @@ class Reply:
 
 @dataclass
 class SharingClient:
-    """HTTP client of a recipient, which records all responses with status 5xx."""
+    """HTTP client with a recipient's token, which records all responses with status 5xx."""
 
     http: httpx.Client
     endpoint: str

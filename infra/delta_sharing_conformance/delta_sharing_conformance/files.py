@@ -27,7 +27,7 @@ class HintColumn:
         return {"integer": "int", "short": "int", "byte": "int", "boolean": "bool"}.get(self.type, self.type)
 
     def value(self, text: object) -> Value | None:
-        """Convert a partition value or statistic for comparison; None for null and empty strings."""
+        """Convert a partition value or statistic of the column for comparison; None for null and empty strings."""
         if text is None or text == "":
             return None
         return int(str(text)) if self.type in INTEGER_TYPES else str(text)

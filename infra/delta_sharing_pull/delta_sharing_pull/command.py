@@ -86,7 +86,7 @@ class _Terminal:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command `delta-sharing-pull` with the arguments of this process."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(help=HELP)(pull)
     output = _Terminal()
@@ -213,7 +213,7 @@ def _query_options(version: int | None, timestamp: str, limit: int | None) -> di
 
 
 def _table_format(name: SharedName, target: str, option: str) -> str:
-    """Return the format from --format or the target; raises InvalidParameter if neither specifies one."""
+    """Return the table format from --format or the target's name; raises InvalidParameter if neither specifies one."""
     table_format = option.lower() or _FORMATS.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
     if table_format not in {"delta", *_FORMATS.values()}:
         raise InvalidParameter(

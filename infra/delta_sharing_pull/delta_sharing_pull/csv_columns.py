@@ -19,7 +19,7 @@ from delta_sharing_pull.errors import UnsupportedOperation
 
 
 def check_types(types: Mapping[str, Any]) -> None:
-    """Raise UnsupportedOperation for a column that is a variant or contains one."""
+    """Raise UnsupportedOperation if a column is of type variant or contains one; `types` are Delta types by name."""
     for name, kind in types.items():
         if '"variant"' in json.dumps(kind):
             raise UnsupportedOperation(

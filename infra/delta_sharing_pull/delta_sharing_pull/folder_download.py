@@ -38,7 +38,7 @@ class FolderResult:
     unnamed: int = 0
     """Number of objects that were skipped because their names are not valid file names."""
     names: list[str] = field(default_factory=list)
-    """Names of the first skipped objects."""
+    """Names of the first objects that were skipped, for messages."""
 
     def skip(self, name: str) -> None:
         """Count an object that was skipped, and record its name if it is among the first."""
@@ -79,7 +79,7 @@ class FolderDownload:
         return result
 
     def _missing(self, index: ObjectIndex, case_sensitive: bool, result: FolderResult) -> Iterator[list[SharedObject]]:
-        """Yield the objects to download, in batches."""
+        """Yield the objects that must be downloaded, in batches; count the objects of the folder in `result`."""
         batch: list[SharedObject] = []
         for item in (item for page in self._reader.pages() for item in page):
             if self._include and not any(fnmatchcase(item.name, pattern) for pattern in self._include):

@@ -29,7 +29,7 @@ class ObjectIndex:
         self._database.execute("CREATE TEMP TABLE claims (folded TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the SQLite database."""
         self._database.close()
 
     def is_current(self, name: str, etag: str, file: Path) -> bool:
@@ -48,6 +48,6 @@ class ObjectIndex:
         return self._database.execute("INSERT OR IGNORE INTO claims VALUES (?)", (folded_name,)).rowcount == 1
 
     def add(self, objects: Iterable[DownloadedObject]) -> None:
-        """Record downloaded objects in one transaction."""
+        """Record downloaded objects in the index, in one transaction."""
         with self._database:
             self._database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", objects)

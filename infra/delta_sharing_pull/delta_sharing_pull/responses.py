@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class InvalidResponse(UnsupportedOperation):
-    """A response does not conform to the protocol."""
+    """A response of the sharing server or object store does not conform to its protocol."""
 
     def __init__(self, host: str, reason: object) -> None:
         super().__init__(f"{host} sent an invalid response ({reason}): ask the provider to fix the server")
@@ -140,7 +140,7 @@ def stored_object(name: object, size: object, etag: object) -> SharedObject:
 
 
 def column_types(schema: str) -> dict[str, str]:
-    """Return the primitive type of each dotted column name in a Delta schema; raises ValueError."""
+    """Return the primitive types in a Delta schema by dotted column name; raises ValueError if it is invalid."""
     try:
         return dict(_column_types(json.loads(schema), ""))
     except (LookupError, TypeError, ValueError, RecursionError):

@@ -166,7 +166,7 @@ class SharingServer:
             raise InvalidResponse(self.host, error) from None
 
     def version(self, response: httpx.Response) -> int:
-        """Return the table version in the headers of a response; raises InvalidResponse if it is missing."""
+        """Return the table version from the headers of a response; raises InvalidResponse if it is missing."""
         text = response.headers.get("delta-table-version", "")
         if not _NUMBER.fullmatch(text):
             raise InvalidResponse(self.host, "no valid Delta-Table-Version header")

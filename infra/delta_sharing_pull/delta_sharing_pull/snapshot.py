@@ -35,7 +35,7 @@ _TO_Z85: Final = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
 )
-"""Translates Python's base 85 alphabet (RFC 1924) to Delta's (Z85, ZeroMQ RFC 32)."""
+"""Translation table from Python's base 85 alphabet (RFC 1924) to Delta's (Z85, ZeroMQ RFC 32)."""
 
 
 class SourceChanged(Conflict):

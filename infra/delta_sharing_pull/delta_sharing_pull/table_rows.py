@@ -21,7 +21,7 @@ READABLE_FEATURES: Final = tuple(name for name in FEATURES if not name.startswit
 
 
 class TableRows:
-    """The rows of a snapshot, optionally of selected columns."""
+    """The rows of one version of a shared table, optionally with only selected columns."""
 
     def __init__(self, snapshot: Snapshot, columns: Sequence[str] = ()) -> None:
         """Read the table's schema; raises InvalidParameter if a selected column does not exist."""

@@ -277,7 +277,7 @@ class DatasetTarget(Part):
 
 
 class Overwrite(Part):
-    """Replace all rows of the table."""
+    """Replace all rows of the target table."""
 
     mode: Literal["overwrite"]
 
@@ -291,7 +291,7 @@ class OverwritePartitions(Part):
 
 
 class Append(Part):
-    """Add the rows to the table."""
+    """Add the new rows to the target table."""
 
     mode: Literal["append"]
 
@@ -319,7 +319,7 @@ class Keyed(Part):
 
 
 class Merge(Keyed):
-    """Insert new keys, and update the existing keys whose values changed."""
+    """Insert rows with new keys, and update the rows of existing keys whose values changed."""
 
     mode: Literal["merge"]
 
@@ -365,7 +365,7 @@ class Expectation(Part):
 
     @property
     def about(self) -> list[str]:
-        """The columns that the expectation checks."""
+        """Names of the columns that the expectation checks."""
         return list(getattr(self, "columns", ())) or [column for column in (getattr(self, "column", ""),) if column]
 
 
@@ -417,7 +417,7 @@ class Reference(RowExpectation):
     """Name of the source or step that contains the accepted values."""
 
     to_columns: list[Column] = []
-    """Columns of `to`, in the order of `columns`; by default the same names."""
+    """Columns of `to` that correspond to `columns`, in the same order; by default, those with the same names."""
 
 
 class Condition(RowExpectation):
@@ -508,7 +508,7 @@ class Dataset(Part):
 
     @property
     def effective_stream(self) -> StreamSettings | None:
-        """The field `stream`, or the settings that `only_new` of a source implies."""
+        """Stream settings of the field `stream`, or those that `only_new` of a source implies; None without both."""
         if self.stream is not None or not self.only_new:
             return self.stream
         checkpoint = f"{self.target.location}_checkpoint/{self.name}"

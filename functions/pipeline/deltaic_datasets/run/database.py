@@ -87,7 +87,7 @@ def _read(spark: "SparkSession", source: JdbcSource, table: str, extra: Mapping[
 
 
 def read_password(source: Password) -> str:
-    """Return a password from an environment variable or Secrets Manager; raises `PipelineError` if it is not there."""
+    """Return a password from an environment variable or Secrets Manager; raises `PipelineError` if it is missing."""
     if source.environment is not None:
         value = os.environ.get(source.environment)
         if value is None:
