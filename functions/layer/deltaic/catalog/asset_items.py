@@ -71,7 +71,7 @@ class ModelVersion(Folder, frozen=True, kw_only=True):
 
     version: int
     source: str = ""
-    """Where the files come from, only shown to recipients."""
+    """Where the files come from: a string that recipients see, and that the server does not interpret."""
 
     run_id: str = ""
 

@@ -49,7 +49,7 @@ class NamedItem(Item, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Sort key in listings; pass it as `after` to continue a listing behind this item."""
+        """Sort key in listings; pass it as `after` to continue a listing after this item."""
         return names.key(self.name)
 
 
@@ -91,7 +91,7 @@ class SchemaEntry(NamedItem, frozen=True, kw_only=True):
 
     @property
     def key_in_share(self) -> str:
-        """Sort key in the listing of a whole share; pass it as `after` to continue behind this entry."""
+        """Sort key in the listing of a whole share; pass it as `after` to continue after this entry."""
         return f"{names.key(self.schema_name)}/{self.key}"
 
 
@@ -298,7 +298,7 @@ class Invitation(Item, frozen=True, kw_only=True):
     cancelled: bool = False
 
     def state(self, now: datetime | None = None) -> Literal["open", "used", "cancelled", "expired"]:
-        """Return the state of the link at `now`."""
+        """Return the state of the invitation link at `now`."""
         if self.used_at is not None:
             return "used"
         if self.cancelled:
@@ -344,7 +344,7 @@ class Token(Item, frozen=True, kw_only=True):
     """Salt to derive the token's secret from its link's secret; removed when the token is first used."""
 
     def state(self, now: datetime | None = None) -> Literal["live", "expired", "revoked"]:
-        """Return the state of the token at `now`; authorizers with a cache may see it up to a minute later."""
+        """Return the state of the token at `now`; authorizers with a cache may see changes a minute later."""
         if self.revoked:
             return "revoked"
         return "live" if self.expires_at > (now or datetime.now(UTC)) else "expired"

@@ -1,4 +1,4 @@
-"""Leases on table locations: only the holder of a location's lease may write, until it releases it or it expires.
+"""Leases on table locations: only the holder of a lease may write to the location, until release or expiry.
 
 On object stores without conditional writes, two writers of one Delta log can overwrite each other's commits. Leases
 prevent that. Each writer compares the expiry with its own clock, so leases must last much longer than the clock skew.

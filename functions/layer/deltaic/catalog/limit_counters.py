@@ -1,4 +1,4 @@
-"""Count requests per minute, and bytes of signed files per day (UTC), of recipients that have limits.
+"""Count requests per minute, and bytes of files with signed URLs per day (UTC), of recipients with limits.
 
 Each minute or day has its own item, which expires later. For recipients with both limits, the day's item also counts
 the requests of the latest minute. Conditional writes count every request, even if many arrive at the same time.
@@ -37,7 +37,7 @@ class LimitCounters:
         self._dynamo = (dynamo or Dynamo()).for_recipients()
 
     def count_request(self, recipient_id: str, most: int, now: float) -> bool:
-        """Count a request in the current minute; return False without counting if `most` were counted already."""
+        """Count a request in the current minute; return False if `most` requests were counted already."""
         minute = int(now // MINUTE)
         key = keys.limit_counter("requests", recipient_id, minute)
         write = update(

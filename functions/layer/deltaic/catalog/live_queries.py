@@ -17,7 +17,7 @@ from deltaic.catalog.writes import Write
 from deltaic.errors import TooManyRequests
 
 MOST: Final = 500
-"""Maximum of live queries per recipient. A query expires after a day, and recipients should not need more per day."""
+"""Maximum number of live queries per recipient. Queries expire after a day, and recipients should not need more."""
 
 MOST_BYTES: Final = 8 << 20
 """Maximum total bytes of their parameters. Most queries have a few hundred bytes; one can have up to 384 KB."""

@@ -10,7 +10,7 @@ from deltaic.errors import InvalidParameter
 
 MOST_ADDRESSES: Final = 100
 MOST_REQUESTS: Final = 1_000_000
-"""Maximum of requests per minute; more than an API Gateway stage allows."""
+"""Highest limit of requests per minute that can be set; more than an API Gateway stage allows."""
 MOST_BYTES: Final = 1 << 60
 NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 """Expiry that removes the expiry of a grant or a recipient."""

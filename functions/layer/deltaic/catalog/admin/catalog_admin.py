@@ -78,7 +78,7 @@ class CatalogAdmin:
             yield from self.models.versions(model.share, model.schema_name, model.name)
 
     def unfinished_deletions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the type and the name parts of entries whose deletion has begun but not finished."""
+        """Yield type and name, such as "schema" and ("sales", "europe"), of entries whose deletion did not finish."""
         for share in self._records.all(keys.all_of("share")):
             name = share["name"]
             if "state" in share:

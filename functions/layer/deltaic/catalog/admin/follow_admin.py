@@ -54,7 +54,7 @@ class Follow(Item, frozen=True, kw_only=True):
     """Number of tables with each status in the last check."""
 
     reasons: dict[str, str] = msgspec.field(default_factory=dict)
-    """Reasons why tables are not shared, by table name, for the first 50 of them."""
+    """Reasons why tables of the source are not shared, by table name, for at most 50 tables."""
 
     failure: str = ""
     """Why the last check failed; empty if it succeeded."""
@@ -182,7 +182,7 @@ def checked_source(source: str) -> str:
 
 
 def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return name patterns in lower case without duplicates; raises InvalidParameter."""
+    """Return exclude patterns in lower case without duplicates; raises InvalidParameter."""
     for pattern in patterns:
         if not 0 < len(pattern) <= _LONGEST_PATTERN:
             raise InvalidParameter(

@@ -176,7 +176,7 @@ class Records:
 def merged_properties(
     before: Mapping[str, str], add: Mapping[str, str] | None, remove: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the properties `before` without those in `remove`, and then with those in `add`.
+    """Return the properties `before` without those in `remove`, and with those in `add` added or changed.
 
     Raises InvalidParameter for properties that exceed the protocol's limits, and for a property in `remove` that does
     not exist: a typing error must not let the operator believe that access was removed.

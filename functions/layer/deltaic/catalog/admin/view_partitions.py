@@ -1,4 +1,4 @@
-"""Store the partitions of views: which audiences have rows in a view, and since which version."""
+"""Store which audiences (recipients with equal properties) have a partition in a view, and since which version."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
