@@ -22,7 +22,7 @@ def admin_of(catalog: Catalog, lock: LockedDynamo) -> CatalogAdmin:
 
 def test_second_holder_is_refused_until_the_first_finishes(catalog: Catalog) -> None:
     table = (catalog.dynamo, catalog.catalog_table)
-    refused = pytest.raises(Conflict, match=r"the catalog is being written by ann@host \(1\) \(its lease ends 20")
+    refused = pytest.raises(Conflict, match=r"the catalog is being written by ann@host \(1\) \(its lease expires at 20")
     with locked(*table, "ann@host (1)"), refused:
         locked(*table, "bob@host (2)").__enter__()
     with locked(*table, "bob@host (2)") as lock:

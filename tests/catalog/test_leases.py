@@ -23,7 +23,7 @@ def test_second_writer_is_refused_with_the_holders_name(catalog: Catalog) -> Non
     lease = held_lease(leases, LOCATION)
     assert lease is not None
     assert (lease.holder, lease.fence) == ("run 1 of ann@host", 1)
-    with pytest.raises(Conflict, match=r"written by run 1 of ann@host \(its lease ends 20"):
+    with pytest.raises(Conflict, match=r"written by run 1 of ann@host \(its lease expires at 20"):
         leases.acquire(LOCATION, "run 2", MINUTE)
 
 

@@ -144,7 +144,7 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether recipients see only a part of the table: it has a filter or hidden columns, or is a view."""
+        """True if the table has a filter or hidden columns, which apply to every recipient, or is a view."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
 
 

@@ -102,6 +102,6 @@ def _conflict(location: str, item: Attributes) -> Conflict:
         return Conflict(f"the lease on {location} is not held any more: acquire it again before you write")
     until = datetime.fromtimestamp(item["expires"] / 1000, UTC).isoformat(timespec="seconds")
     return Conflict(
-        f"{location} is being written by {item['holder']} (its lease ends {until}): "
-        "wait until it finishes, or until the lease ends if it has crashed"
+        f"{location} is being written by {item['holder']} (its lease expires at {until}): "
+        "wait until it finishes, or until the lease expires if it has crashed"
     )

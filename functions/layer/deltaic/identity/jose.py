@@ -1,6 +1,6 @@
 """Parse a JWT, and check its signature with a public key of its issuer.
 
-Of the header, only `alg` and `kid` are used: keys in the token, and URLs of keys (`jwk`, `jku`, `x5u`), are ignored.
+Uses only `alg` and `kid` of the header: keys in the token, and URLs of keys (`jwk`, `jku`, `x5u`), are ignored.
 Each key is used only for the algorithms of its key type.
 """
 

@@ -75,7 +75,7 @@ class LogCopy:
         return [self.get(path) for path in paths]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return byte ranges of a file, from the first byte to before the second; raises FileNotFoundError."""
+        """Return byte ranges of a file; each is (start, end), without the byte at the end."""
         content = self.get(path)
         return [content[start:end] for start, end in ranges]
 

@@ -59,7 +59,7 @@ class GrantAdmin:
             if failed.index == 1:
                 raise NotFound(f"recipient '{recipient}' not found") from None
             raise AlreadyExists(
-                f"share '{entry.name}' is granted to '{holder.name}' already: update that grant"
+                f"share '{entry.name}' is granted to '{holder.name}' already: update the existing grant"
             ) from None
         self._requests.for_recipient(holder.name, [entry.name])
         return grant
