@@ -120,7 +120,7 @@ class Story:
             self._number += 1
             with pytest.raises(PipelineError) as refusal:
                 self._write(delivered_columns, rows)
-            columns_ = refusal.value.message.partition("cut: ")[2].partition(". Declare")[0]
+            columns_ = refusal.value.message.partition("without loss: ")[2].partition(". Declare")[0]
             assert set(columns_.split("; ")) == messages
         return delivered_columns | {name: cast_to_table(self._columns[name], kind) for name, kind in both.items()}
 

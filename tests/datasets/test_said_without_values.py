@@ -107,7 +107,7 @@ FAULTS: dict[str, tuple[Source, dict[str, Any], str]] = {
         NO_ID | {"write": {"mode": "merge", "keys": ["id", "name"]}},
         r"no key \(id = None, name = \.\.\.\)",
     ),
-    "half a Parquet file": (half_a_parquet_file, {}, r"part-\S+\.parquet.*is not a Parquet file"),
+    "half a Parquet file": (half_a_parquet_file, {}, r"part-\S+\.parquet.*is not a complete Parquet file"),
     "half a gzip file": (half_a_gzip, {}, r"half\.csv\.gz"),
     "CSV of another type": (text("a.csv", f"id,name\n{NAME},x\n"), {}, r"a\.csv:2: "),
     "CSV line too long": (text("a.csv", f"id,name\n1,{NAME},x\n"), {}, r"a\.csv:2: "),

@@ -118,7 +118,7 @@ def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, allo
         broken = _NOT_PARQUET.search(full_message(failure))
         if broken is None:
             raise
-        raise PipelineError(f"{broken[1]} is not a complete Parquet file. Deliver it again.") from failure
+        raise PipelineError(f"{broken[1]} is not a complete Parquet file. Upload it again.") from failure
     for footer in footers:
         schema = footer.getParquetMetadata().getFileMetaData().getSchema()
         if (text := schema.toString()) not in schemas:
