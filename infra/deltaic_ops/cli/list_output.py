@@ -60,7 +60,7 @@ def pages(items: Iterable[_Item]) -> Iterator[list[_Item]]:
 
 
 def print_array(items: Iterable[Any]) -> None:
-    """Print a JSON array; after an error it stays without its last bracket, so that no reader takes it as complete."""
+    """Print a JSON array; after an error it has no closing bracket, so that no reader takes it as complete."""
     begin = "["
     for page in pages(items):
         objects = ",\n".join(indent(json.dumps(item, indent=2), "  ") for item in page)

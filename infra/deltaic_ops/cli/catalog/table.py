@@ -230,7 +230,7 @@ _METADATA = ".metadata.json"
 
 
 def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
-    """Return the folder of an Iceberg table, and its metadata file or Glue table ("" if it has a version hint)."""
+    """Return an Iceberg table's folder, and its metadata file or Glue table ("" with a version hint)."""
     if bool(location) == bool(glue):
         raise InvalidParameter("an Iceberg table needs either --location or --glue database.table")
     if glue:
