@@ -28,7 +28,7 @@ def healthy_content(failing_server: FailingServer) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="session")
-def results(
+def fault_results(
     failing_server: FailingServer, healthy_content: Mapping[str, str], request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Fault, str], FaultResult]]:
     """Return the result of each case; the selected cases are played concurrently, the slowest first."""
@@ -36,7 +36,7 @@ def results(
     cases: set[Any] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "results" in item.fixturenames
+        if isinstance(item, pytest.Function) and "fault_results" in item.fixturenames
     }
     ordered = sorted(cases, key=lambda case: (case[0].play not in SLOWEST, FAULTS.index(case[0]), case[1]))
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:

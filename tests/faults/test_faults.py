@@ -17,9 +17,9 @@ CASES = [
 
 @pytest.mark.parametrize(("fault", "call"), CASES)
 def test_recipient_gets_the_promised_response(
-    results: Callable[[Fault, str], FaultResult], healthy_content: Mapping[str, str], fault: Fault, call: str
+    fault_results: Callable[[Fault, str], FaultResult], healthy_content: Mapping[str, str], fault: Fault, call: str
 ) -> None:
-    result, promise = results(fault, call), fault.promise
+    result, promise = fault_results(fault, call), fault.promise
     assert result.played > 0
     assert result.reply is not None, "the response was incomplete"
     if promise.status == 200:
