@@ -39,7 +39,7 @@ class FolderReader(Protocol):
         """Yield all objects of the folder, one page at a time."""
 
     def open(self, objects: Sequence[SharedObject], *, refresh: bool = False) -> list[ReadableObject]:
-        """Return those of the objects that still exist. With `refresh`, they have current ETags and new URLs."""
+        """Return the objects that still exist, ready to be read; `refresh` gets their ETags and URLs again."""
 
 
 def find_folder(

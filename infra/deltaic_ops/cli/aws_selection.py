@@ -250,7 +250,7 @@ class Connection:
 
 @contextmanager
 def connection(options: GlobalOptions) -> Iterator[Connection]:
-    """Connect to the selected AWS; a built-in AWS emulator that this command starts stops with the block.
+    """Connect to the selected AWS. If this command starts the built-in emulator, the end of the block stops it.
 
     Waits for a server that starts in the state folder, and for other commands that use it. Raises NotFound if no AWS is
     selected, Conflict if another process locks the state folder, Unavailable if the AWS emulator does not start,

@@ -69,7 +69,7 @@ def read_preview(context: ConsoleContext, request: Request) -> Response:
 
 
 def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progress: ReportProgress) -> PreviewRows:
-    """Read a table's first rows as a recipient; raises the endpoint's error, or InvalidParameter without one."""
+    """Read a table's first rows as a recipient; raises InvalidParameter if the stack has no endpoint."""
     if not provider.endpoint:
         raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
     from delta_sharing_pull.progress import Progress

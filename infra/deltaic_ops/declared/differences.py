@@ -243,5 +243,5 @@ def _declared(kind: type[_Model], item: object, **extra: object) -> _Model:
         name, first = getattr(item, "title", getattr(item, "name", "")), error.errors()[0]
         reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidParameter(
-            f"cannot write entry '{name}' of the catalog to a file ({reason}): correct it with its command"
+            f"cannot write entry '{name}' of the catalog to a file ({reason}): update it with its command"
         ) from None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientReads:
-    """Statement whether a group of clients can read a table, with a remark."""
+    """Result for a group of clients: whether they can read the table, with a remark."""
 
     clients: str
     reads: bool

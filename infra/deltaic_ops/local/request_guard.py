@@ -77,7 +77,7 @@ def is_ours(url: str) -> bool:
 
 
 def is_signed(key: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
-    """Return whether a request has a valid, current Signature Version 4 of these credentials in its headers."""
+    """Return whether a request is signed in its headers with these credentials (Signature Version 4), and current."""
     # Imported here, because the rest of this module must work without MiniStack.
     from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
 

@@ -140,6 +140,6 @@ def keys_of(admin: CatalogAdmin, recipient: Recipient, now: datetime) -> Keys:
 
 
 def ends_soon(admin: CatalogAdmin, recipient: Recipient, keys: Keys, now: datetime) -> list[Expiration]:
-    """Return what expires for a recipient within 30 days: tokens, links, grants, and all its access."""
+    """Return what expires within 30 days: a recipient's tokens, links and grants, and the recipient itself."""
     grants = admin.grants.of_recipient(recipient.name)
     return select_expirations([recipient, *keys.tokens, *keys.links, *grants], now, now + SOON)

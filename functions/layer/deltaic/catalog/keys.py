@@ -101,7 +101,7 @@ def limit_counter(kind: str, identifier: str, window: int) -> Key:
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Return the DynamoDB key of a view's partition, outside the entries of the share, which jobs must not delete."""
+    """Return the DynamoDB key of a view's partition. Jobs can delete it, but none of the share's entries."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 

@@ -263,7 +263,7 @@ class Snapshot:
 
     @property
     def _tail_and_parts(self) -> tuple[Tail, tuple[Part, ...]]:
-        """Tail (reconciled later commits) and checkpoint parts, which are fetched together."""
+        """Fetch the checkpoint parts and the tail (the commits after the checkpoint) in parallel."""
         return self._replay(self._checkpoint), self._parts
 
     def _replay(self, checkpoint: CheckpointReader | None) -> Tail:

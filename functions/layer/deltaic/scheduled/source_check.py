@@ -230,7 +230,7 @@ class _SourceCheck:
         for table in self._list_filtered_tables():
             shared = Location.parse(table.location)
             if table.id != table_id and (shared.contains(folder) or folder.contains(shared)):
-                raise InvalidParameter(f"'{table.title}' shares only a part of it: add it yourself, or exclude it")
+                raise InvalidParameter(f"'{table.title}' shares only a part of it: share it yourself, or exclude it")
         latest = self._read_latest(location)
         try:
             for partition_filter in self._filters:

@@ -34,7 +34,7 @@ class ResponseMetrics(msgspec.Struct):
         self.bytes += size
 
     def facts(self) -> dict[str, object]:
-        """Return the counts by field name of the access log."""
+        """Return the counts for the access log, as a dict from field name to count."""
         if self.files is None:
             return {"lines": self.other_lines} if self.other_lines else {}
         return {

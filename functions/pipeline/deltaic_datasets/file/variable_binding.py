@@ -188,7 +188,7 @@ class _Binding:
         problem: str,
         write: Callable[[str, str | None], str],
     ) -> str:
-        """Return the text that replaces a placeholder; `problem` is the reason if no value may replace it here.
+        """Return the text that replaces a placeholder; `problem` says why none is allowed here, if so.
 
         In a file without `variables`, invalid placeholders remain unchanged, because it may be older than variables.
         """

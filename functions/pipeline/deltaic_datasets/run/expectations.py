@@ -147,7 +147,7 @@ class Expectations:
         )
 
     def counts(self, values: Mapping[str, Any]) -> RowCounts:
-        """Compute the numbers of rows from the values of the aggregates, by name."""
+        """Return the numbers of all, passing and quarantined rows from the aggregates' values."""
         return RowCounts(int(values[ROWS]), int(values[PASSING]), int(values[QUARANTINED]))
 
     def verdicts(self, values: Mapping[str, Any], now: datetime | None = None) -> list[ExpectationVerdict]:

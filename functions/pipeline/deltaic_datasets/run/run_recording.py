@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recording:
-    """Data of a running run, for its row in the runs table."""
+    """What is known about a run while it runs, for its row in the runs table."""
 
     run: Run
     location: str

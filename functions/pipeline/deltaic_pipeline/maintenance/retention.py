@@ -86,7 +86,7 @@ def find_entries(admin: "CatalogAdmin", location: str) -> LocationEntries:
 
 
 def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta | None = None) -> tuple[timedelta, str]:
-    """Return how long a version can be in use after its successor's commit, and the setting that decides it."""
+    """Return how long a version can be read after the next version's commit, and the setting that decides it."""
     open_requests = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
     deleted_files = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
     longest = max(open_requests, deleted_files, least or timedelta(0))
@@ -138,7 +138,7 @@ def stream_position(checkpoint: str, table_id: str, access: S3Access) -> StreamP
         for folder in ("offsets/", "commits/")
     )
     if not offsets:
-        raise PipelineError(f"{checkpoint} is not the checkpoint of a stream: its folder offsets has no file.")
+        raise PipelineError(f"{checkpoint} is not the checkpoint of a stream: its `offsets` folder has no files.")
     committed = offsets & commits
     try:
         # Spark's OffsetSeqLog: a version, a line of metadata, then a line for each source.

@@ -53,7 +53,7 @@ class DeltaTarget:
     def check(self) -> None:
         """Raise `PipelineError` if mode and keys are inconsistent."""
         if (self.mode in {"merge", "scd2"}) != bool(self.keys):
-            raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
+            raise PipelineError("modes merge and scd2 need keys, and other modes have none: name the columns of a key.")
 
     @property
     def deletes(self) -> bool:

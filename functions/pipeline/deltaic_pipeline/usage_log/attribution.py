@@ -73,7 +73,7 @@ def recipient_fetches(fetches: "DataFrame", recipients: "DataFrame", roles: list
 def transform(
     requests: "DataFrame", known_requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame"
 ) -> "DataFrame":
-    """Return the rows of the usage table for requests and downloads, which have unique ids.
+    """Return the usage table's rows for requests and downloads; each row has a unique id.
 
     `known_requests` are all candidates for an attribution: the new requests, and earlier ones in the table. `fetches`
     are the downloads by recipients. `tables` has `location`, `share`, `schema`, `table` and `table_id` of the catalog.

@@ -27,8 +27,8 @@ _HISTORY = "Share the history of tables that are added from now on."
 _NOW = "Check the source now, with your credentials, and show the result for each table."
 _DRY = "Show the result for each table, and change nothing."
 _OFF = (
-    "Stop following. Shared tables stay shared. Entries that are already hidden from recipients are removed from the "
-    "catalog; no data is deleted."
+    "Stop following. Shared tables stay shared. Entries that a check has hidden, for example of missing tables, are "
+    "removed from the catalog; no data is deleted."
 )
 
 

@@ -117,7 +117,7 @@ def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[IssuerMeta
     except Unreachable as failure:
         message = f"issuer '{issuer}' does not publish its keys: {failure}"
         if needed:
-            raise Unavailable(f"{message}; the profile needs its token endpoint: omit --profile-file") from None
+            raise Unavailable(f"{message}; a profile file needs its token endpoint: omit --profile-file") from None
         return None, [f"{message}; until it does, its JWTs are refused"]
     if needed and not published.token_endpoint:
         raise InvalidParameter(f"issuer '{issuer}' does not publish a token endpoint: omit --profile-file")

@@ -60,8 +60,8 @@ def check_iceberg(table: Table) -> None:
         raise InvalidParameter("a Delta table cannot have an Iceberg metadata location: add --format iceberg")
     if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):
         raise InvalidParameter(
-            "credentials for Iceberg clients ('vended') read the whole folder with its history: add --access-mode dir "
-            "--history and no start version, or use 'signed'"
+            "with 'vended', Iceberg clients get credentials for the whole folder and its history: add --access-mode "
+            "dir --history, remove the start version, or use 'signed'"
         )
 
 

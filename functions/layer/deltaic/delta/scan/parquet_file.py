@@ -120,7 +120,7 @@ class ParquetFile:
         self._prefetched = blocks
 
     def open_reader(self, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()) -> ParquetReader:
-        """Return a pyarrow reader of these blocks that uses the parsed footer; see Cursor for `coded`."""
+        """Return a pyarrow reader of fetched blocks; string columns in `coded` become dictionary arrays."""
         return self._new_reader(blocks, self.footer, buffered=buffered, coded=coded)
 
     def _new_reader(

@@ -302,10 +302,10 @@ def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
 def _with_vector(
     row: int, vector: dict[str, Any], start: bytes, end: bytes, scheme: FileIdHash
 ) -> tuple[bytes, VectorUrl | None]:
-    """Insert the `deletionVector` field of a file between `start` and `end` of its line's suffix.
+    """Return a line's suffix: `start`, the file's `deletionVector` field, `end`.
 
-    A vector in a file gets storage type `p`, a signed URL (inserted later) and `deletionVectorFileId`. An inline vector
-    is unchanged (PROTOCOL.md, "File").
+    A vector in its own file gets storage type `p`, `deletionVectorFileId`, and a URL when URLs are signed. An inline
+    vector is unchanged (PROTOCOL.md, "File").
     """
     sizes = {"offset": vector["offset"]} if vector["offset"] is not None else {}
     sizes |= {"sizeInBytes": vector["sizeInBytes"], "cardinality": vector["cardinality"]}

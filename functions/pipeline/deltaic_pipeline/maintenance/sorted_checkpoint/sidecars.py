@@ -166,7 +166,7 @@ def _no_nulls(adds: pa.StructArray, key: SortKey) -> msgspec.Raw | None:
 
 
 def _is_exact(bounds: pa.Array, key: SortKey) -> bool:
-    """Return whether every file has a min/max value for the column that all readers interpret in the same way."""
+    """Return whether every file has min/max values for the column, and all readers interpret them alike."""
     if bounds.null_count or (key.is_partition and pa.types.is_timestamp(bounds.type)):
         return False  # a partition value has a timestamp without its zone
     if key.is_partition and (is_text(bounds.type) or pa.types.is_binary(bounds.type)):
