@@ -71,7 +71,12 @@ def test_consistent_declarations_are_accepted() -> None:
         pytest.param("[day]\n  p", "[day, DAY]\n  p", 13, "target.cluster_by[1]", "twice", id="cluster twice"),
         pytest.param("cluster_by: [day]", "partition_by: [dya]", 13, "target.partition_by[0]", "mean day", id="by"),
         pytest.param(
-            "cluster_by: [day]", "partition_by: [tags]", 13, "target.partition_by[0]", "cannot be partitioned", id="by a list"
+            "cluster_by: [day]",
+            "partition_by: [tags]",
+            13,
+            "target.partition_by[0]",
+            "cannot be partitioned",
+            id="by a list",
         ),
         pytest.param(
             "delta.checkpointInterval",

@@ -92,8 +92,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Days before the expiry of a token or grant at which a notice is sent."""
 
     notices_bus: str = "default"
-    """EventBridge bus for notices."""
-
     notices_source: str = "deltaic"
     """Field `source` of the EventBridge events that carry notices."""
 

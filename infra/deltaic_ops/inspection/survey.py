@@ -33,8 +33,6 @@ class Survey:
     latest: TableFacts
     schema: SharedSchema
     without_statistics: int
-    """Number of files without statistics."""
-
     odd_paths: int
     """Number of files whose path has a space or a non-ASCII letter."""
 

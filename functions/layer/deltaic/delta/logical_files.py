@@ -25,7 +25,6 @@ class LogicalFile(NamedTuple):
     """Key by which actions are reconciled (Delta protocol, "Action Reconciliation")."""
 
     path: str
-    """Canonical path."""
     vector: str | None
     """Unique id of the deletion vector; None without one."""
 

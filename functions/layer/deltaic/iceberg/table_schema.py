@@ -40,7 +40,6 @@ class PartitionColumn(msgspec.Struct, frozen=True):
     """A partition column in an Iceberg partition spec."""
 
     name: str
-    """Logical name."""
     physical_name: str
     field_id: int
     """Id of the partition field in the spec."""

@@ -22,7 +22,6 @@ class Example(NamedTuple):
 
     endpoint: str
     profile: str
-    """The profile's file name."""
     share: str
     schema: str
     table: str

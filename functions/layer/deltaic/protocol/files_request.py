@@ -25,7 +25,6 @@ class FilesRequest(msgspec.Struct, frozen=True):
     """A request for a page of a folder's listing."""
 
     prefix: str
-    """Prefix of the names of files to list."""
     delimiter: str
     """A slash to list only one folder level; else empty."""
     max_results: int

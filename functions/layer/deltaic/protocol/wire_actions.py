@@ -47,7 +47,6 @@ class FileAction(msgspec.Struct, frozen=True):
 
     kind: ActionKind
     url: str
-    """Signed URL."""
     id: str
     partition_values: Mapping[str, str | None]
     """Physical column names and values as logged, in the order of the output. In parquet format it must contain every
