@@ -131,7 +131,7 @@ def build_layer(checkout: Path, target: Path, architecture: str, python: str, la
 def _function(  # noqa: PLR0913, PLR0917 -- two versions of the code, and a request
     ours: _Code, theirs: _Code | None, name: str, running_service: Service, event: Any, runs: int
 ) -> tuple[dict[str, Any], Any]:
-    """Measure a function's starts; return their cost, and the function's response context if it is the authorizer."""
+    """Measure starts of a function of two checkouts (`ours`, `theirs`); return costs, and an authorizer's context."""
     command, variables = _interpreter(ours, name, running_service)
     answers, other_answers = [], []
     for _ in range(runs):

@@ -42,7 +42,7 @@ def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
 
 
 def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
-    """Return `lines` files of a measured table, and a signer for their URLs whose session token has this length."""
+    """Return `lines` files of a measured table, and a URL signer with a session token of `token_length` characters."""
     import msgspec
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import to_file_batch
@@ -64,7 +64,7 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
 
 
 def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
-    """Return CPU microseconds per rendered line, from an Arrow batch and from the cache; the minimum of five runs."""
+    """Return CPU microseconds per line rendered from an Arrow batch and from the line cache; minimum of five runs."""
     from deltaic.sharing.audit_record import ResponseMetrics
     from deltaic.sharing.lines import rendering
     from deltaic.sharing.lines.line_cache import LineCache, VersionLines

@@ -10,7 +10,7 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds from before connecting to parts of a response, and the size of its body in bytes."""
+    """Status, times and size of a response. Seconds count from just before the connection is opened."""
 
     status: int
     first: float

@@ -238,7 +238,7 @@ def _row_groups(files: int) -> Iterator[pa.Table]:
 
 
 def _actions(numbers: range, files: int) -> pa.Table:
-    """Return `add` actions, every tenth followed by a tombstone. Columns are five times as fast as from_pylist."""
+    """Return `add` actions, every tenth followed by a tombstone; five times as fast as pyarrow's from_pylist."""
     adds = [add(number, files) for number in numbers]
     days = pa.array([[("date", add_action["partitionValues"]["date"])] for add_action in adds], _MAP)
     columns = {field: pa.array([add_action[field] for add_action in adds]) for field in adds[0]} | {

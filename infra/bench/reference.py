@@ -37,7 +37,7 @@ _GOALS = {
 }
 """Goals by figure and number of files: how many times lower our value must be than the reference server's."""
 _UP = 1
-"""Flag IFF_UP of network interfaces. A new network namespace also has tunnel interfaces, which are not up."""
+"""Bit IFF_UP in the flags of a network interface: enabled. A new namespace also has disabled tunnel interfaces."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
 
 

@@ -11,7 +11,7 @@ Path = Sequence[str | int]
 """Path of a value in a YAML document: field names, and indexes in lists."""
 
 MAX_VALUES = 20_000
-"""Maximum number of values. Those of an alias count at each use, because nested aliases can expand to a billion."""
+"""Maximum number of values in a document. Values of a YAML alias count at each use: nested ones can reach a billion."""
 
 MAX_DEPTH = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}

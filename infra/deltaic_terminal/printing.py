@@ -40,7 +40,7 @@ def called() -> str:
 
 
 def as_called(text: str) -> str:
-    """Replace `deltaic` in commands of a message by the command that the user typed. Not for use with data."""
+    """Replace `deltaic` in commands of a message by the command that the user typed; not for data."""
     return _COMMAND.sub(lambda _: called(), text)
 
 

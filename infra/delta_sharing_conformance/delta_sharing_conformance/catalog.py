@@ -153,7 +153,7 @@ class Catalog:
         return [item for reply in self.pages(path, **parameters) for item in items(reply)]
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[Reply]:
-        """Yield the pages of the listing at a path; raises UnsafeResponse if they never end."""
+        """Yield the pages of the listing at a path; raises UnsafeResponse if the pages never end."""
 
         def get_page(token: str) -> Reply:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
@@ -200,7 +200,7 @@ def items(reply: Reply) -> list[dict[str, Any]]:
 
 
 def all_reply_pages(send: Callable[..., Reply], capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
-    """Yield the pages of a query or change feed; raises UnsafeResponse if they never end."""
+    """Yield the pages of a query or change feed that `send` requests; raises UnsafeResponse if the pages never end."""
 
     def get_page(token: str) -> Reply:
         return send(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))

@@ -71,7 +71,7 @@ def range_pages_contain_all_lines(table: ListedTable) -> None:
 def _check_pages(
     pages: Iterable[Reply], expected: list[str], response_format: str, kinds: Mapping[str, Iterable[str]], name: str
 ) -> None:
-    """Expect all `expected` files on pages of one file each; raises CheckSkipped if the first page has them all."""
+    """Expect all `expected` files on pages of one file each; raises CheckSkipped if the first page has every file."""
     ids: list[str] = []
     for reply in pages:
         expect.body(reply, response_format, kinds[response_format], changes=True)

@@ -35,7 +35,7 @@ class Check:
 
 
 def check(section: str, *, id: str = "") -> Callable[[Callable[[Catalog], str]], Check]:  # noqa: A002
-    """Return a decorator that makes a check of a function, with its name as title and its docstring as remedy."""
+    """Return a decorator that converts a function to a `Check`: its name is the title, its docstring the remedy."""
 
     def make(function: Callable[[Catalog], str]) -> Check:
         title = function.__name__.replace("_", " ")
@@ -52,7 +52,7 @@ def check_each_table(
     max_tables: int | None = None,
     id: str = "",  # noqa: A002
 ) -> Callable[[Callable[[ListedTable], None]], Check]:
-    """Return a decorator that makes a check of a function for one table, which runs on each shared table."""
+    """Return a decorator that converts a function of one table to a `Check` that calls it for each of `tables`."""
 
     def make(function: Callable[[ListedTable], None]) -> Check:
         def run(catalog: Catalog) -> str:

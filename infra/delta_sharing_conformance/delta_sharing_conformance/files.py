@@ -51,7 +51,7 @@ class FileLine:
     """Descriptor of the deletion vector; None if the file has none."""
 
     def range(self, column: HintColumn) -> tuple[Value, Value] | None:
-        """Return the minimum and maximum of a column in the file; None if statistics do not give exact ones."""
+        """Return the minimum and maximum of a column in the file; None if statistics do not contain exact values."""
         if column.partition:
             value = column.value(self.partition.get(column.name))
             return None if value is None else (value, value)

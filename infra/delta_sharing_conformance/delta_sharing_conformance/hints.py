@@ -28,7 +28,7 @@ _SPELLINGS = {
     "<": ("direct", "swapped", "negated"),
     ">=": ("swapped", "negated"),
 }
-"""Equivalent forms of a JSON predicate that are sent, by SQL operator."""
+"""Equivalent forms in which each JSON predicate is sent, by SQL operator; `swapped` has the column on the right."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _COLUMNS = 2
 _REQUIREMENT = "has columns with partition values or statistics that can be compared"

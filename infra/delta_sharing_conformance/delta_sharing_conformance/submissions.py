@@ -13,7 +13,7 @@ MAX_WAIT_SECONDS = 60.0
 
 
 def _submit(table: ListedTable, **fields: object) -> tuple[Reply, str]:
-    """Submit an asynchronous query of a table; return the response and queryId (empty if it has the result)."""
+    """Submit an asynchronous query of a table; return the response and queryId (empty for an immediate result)."""
     fields = {"idempotencyKey": secrets.token_hex(16), **fields}
     reply = expect.ok(table.query(f"{table.formats[0][1]};asyncquery=true", **fields))
     status = reply.lines[0].get("queryStatus") if reply.lines else None
@@ -21,7 +21,7 @@ def _submit(table: ListedTable, **fields: object) -> tuple[Reply, str]:
 
 
 def _submit_pending(table: ListedTable, **fields: object) -> str:
-    """Submit an asynchronous query and return its queryId; raises CheckSkipped if the response has the result."""
+    """Submit an asynchronous query and return its queryId; raises CheckSkipped if the first response has the result."""
     _, query = _submit(table, **fields)
     if not query:
         raise CheckSkipped("the server runs all queries synchronously")

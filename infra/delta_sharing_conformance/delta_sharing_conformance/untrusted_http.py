@@ -22,7 +22,7 @@ MAX_PAGES = 10_000
 """Maximum number of pages in one listing or query."""
 
 ACCEPT_ENCODING = {"Accept-Encoding": "gzip"}
-"""Request header for gzip only. Its ratio of at most 1,000 keeps each decompressed network read below MAX_BYTES."""
+"""Request header for gzip only. With its ratio of at most 1,000, each decompressed network read is below MAX_BYTES."""
 
 _AWS_METADATA = ipaddress.ip_network("fd00:ec2::/32")
 """IPv6 addresses of the AWS instance metadata service, which serves credentials."""
@@ -75,7 +75,7 @@ def body_lines(response: httpx.Response) -> Iterator[bytes]:
 
 
 def all_pages(get_page: Callable[[str], _Page], next_token: Callable[[_Page], str]) -> Iterator[_Page]:
-    """Yield the first page (page token "") and all following pages; raises UnsafeResponse if they never end."""
+    """Yield the first page (page token "") and all following pages; raises UnsafeResponse if the pages never end."""
     tokens, token = {""}, ""
     while True:
         yield (page := get_page(token))
@@ -88,7 +88,7 @@ def all_pages(get_page: Callable[[str], _Page], next_token: Callable[[_Page], st
 
 
 def url_request(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Request:
-    """Return a GET request for a URL that the server at `endpoint` sent; raises UnsafeResponse if it is unsafe."""
+    """Return a GET request for a URL that the server at `endpoint` sent; raises UnsafeResponse as `check_url` does."""
     check_url(endpoint, url)
     return client.build_request("GET", url, headers=headers)
 

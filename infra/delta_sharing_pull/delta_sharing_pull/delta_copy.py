@@ -74,7 +74,7 @@ class DeltaCopy:
                     self.source, self.source_version = fields["appId"].removeprefix(_APP_ID), fields["version"]
 
     def check_compatible(self, snapshot: Snapshot) -> None:
-        """Raise InvalidParameter if the snapshot is earlier than the copy and a column has a different type in it.
+        """Raise InvalidParameter if the snapshot is earlier than the copy and has another type for a column.
 
         deltalake could not read the log, because it parses the statistics of removed files with the current type.
         """

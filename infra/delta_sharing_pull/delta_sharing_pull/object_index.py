@@ -44,7 +44,7 @@ class ObjectIndex:
         return (status.st_size, status.st_mtime_ns) == (row[1], row[2])
 
     def claim(self, folded_name: str) -> bool:
-        """Claim a case-folded name; return False if another object of this download already has it."""
+        """Reserve a case-folded file name for an object; return False if another object of this download has it."""
         return self._database.execute("INSERT OR IGNORE INTO claims VALUES (?)", (folded_name,)).rowcount == 1
 
     def add(self, objects: Iterable[DownloadedObject]) -> None:

@@ -51,7 +51,7 @@ class Progress:
         """Run `work` on each item in several threads, and yield the results in order.
 
         At most twice as many items as threads are in progress. The threads end with the `with` block. If a generator
-        waited for them instead, garbage collection could close it in a thread that is starting, which would deadlock.
+        waited for the threads, garbage collection could close it in a thread that is starting, which would deadlock.
         """
         self._stopped = False
         running: deque[Future[_Result]] = deque()

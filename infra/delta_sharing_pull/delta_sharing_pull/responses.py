@@ -85,7 +85,7 @@ class File(Add, frozen=True, kw_only=True):
 
 
 class Reply(_Struct, frozen=True):
-    """Any other JSON object in a response. The endpoint determines which fields are present."""
+    """Any JSON object in a response that no other struct describes. The endpoint determines its fields."""
 
     items: "list[SharedObject] | None" = None
     next_page_token: str | None = None
@@ -121,7 +121,7 @@ class SharedObject(msgspec.Struct, frozen=True):
 def decode(text: bytes, kind: type[_T], host: str) -> _T:
     """Parse a JSON response of a server into a struct.
 
-    Raises Unavailable if it is not JSON, as after a broken connection, and InvalidResponse if fields are invalid.
+    Raises Unavailable if the text is not JSON, as after a broken connection, and InvalidResponse if fields are invalid.
     """
     try:
         return msgspec.json.decode(text, type=kind, strict=False)
@@ -140,7 +140,7 @@ def stored_object(name: object, size: object, etag: object) -> SharedObject:
 
 
 def column_types(schema: str) -> dict[str, str]:
-    """Return the primitive types in a Delta schema by dotted column name; raises ValueError if it is invalid."""
+    """Return the primitive types in a Delta schema by dotted column name; raises ValueError for an invalid schema."""
     try:
         return dict(_column_types(json.loads(schema), ""))
     except (LookupError, TypeError, ValueError, RecursionError):

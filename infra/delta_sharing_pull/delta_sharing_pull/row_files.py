@@ -44,7 +44,7 @@ def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) 
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Combine small batches to larger groups, so that many small source files do not result in many row groups."""
+    """Combine small batches into larger ones, so that many small source files do not result in many row groups."""
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)

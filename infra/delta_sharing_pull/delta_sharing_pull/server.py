@@ -159,14 +159,14 @@ class SharingServer:
         return self.request(method, path, read, body=body, parameters=parameters)
 
     def pages(self, get_page: Callable[[str], _T], next_token: Callable[[_T], str | None]) -> Iterator[_T]:
-        """Yield the pages that `get_page` returns for a page token; raises InvalidResponse if they never end."""
+        """Yield the pages that `get_page` returns for a page token; raises InvalidResponse if the pages never end."""
         try:
             yield from all_pages(get_page, lambda page: next_token(page) or "")
         except UnsafeResponse as error:
             raise InvalidResponse(self.host, error) from None
 
     def version(self, response: httpx.Response) -> int:
-        """Return the table version from the headers of a response; raises InvalidResponse if it is missing."""
+        """Return the table version from the headers of a response; raises InvalidResponse without that header."""
         text = response.headers.get("delta-table-version", "")
         if not _NUMBER.fullmatch(text):
             raise InvalidResponse(self.host, "no valid Delta-Table-Version header")

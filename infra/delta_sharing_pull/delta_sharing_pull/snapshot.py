@@ -47,7 +47,7 @@ class SharedFile:
     """A data file and its deletion vector."""
 
     key: tuple[str, str]
-    """Ids from the server for the data file and its deletion vector, which can be another one in another version."""
+    """Ids from the server for the data file and for its deletion vector, which can differ between table versions."""
     add: Mapping[str, Any]
     """Delta's `add` action for the file, with local file names."""
     vector_name: str

@@ -17,7 +17,7 @@ from delta_sharing_pull.table_files import download_file
 from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
 _NO_PAUSES: Final = (0.0,) * 4
-"""Pauses in seconds after which a query is repeated because files of its version were deleted in the meantime."""
+"""Pauses in seconds before a download is repeated because files of the requested version were deleted meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class TableDownload:
     def to_delta(self, folder: Path, progress: Progress) -> TableResult:
         """Update the Delta table in a folder to the requested version, in one commit.
 
-        Raises Conflict if the folder is locked, InvalidParameter if it has other content or cannot return to the
-        requested version, and NotFound if its log is incomplete.
+        Raises Conflict if the folder is locked, InvalidParameter if the folder has other content or
+        the copy in it cannot return to the requested version, and NotFound if the copy's Delta log is incomplete.
         """
         DeltaCopy.read(folder, self._name)  # validates the folder before anything is written
 

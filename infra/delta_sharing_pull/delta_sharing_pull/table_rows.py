@@ -1,4 +1,4 @@
-"""Read the rows of a shared table file by file, so that memory use is independent of its size."""
+"""Read the rows of a shared table file by file, so that memory use is independent of the table's size."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ class TableRows:
         """Delta types of the selected columns, by name."""
 
     def batches(self, progress: Progress, limit: int | None = None) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the rows in batches, at most `limit` rows; raises UnsupportedOperation if they cannot be read."""
+        """Yield the rows in batches, at most `limit` rows; raises UnsupportedOperation if the rows cannot be read."""
         files, remaining = self._snapshot.files, limit
         progress.expect(len(files), sum(file.size for file in files))
         with tempfile.TemporaryDirectory(prefix="deltaic-pull-") as folder:

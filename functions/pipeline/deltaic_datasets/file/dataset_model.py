@@ -133,7 +133,7 @@ Ddl = Annotated[
 
 
 class Part(BaseModel):
-    """Base class for the parts of a dataset file, which rejects unknown fields and values of another type."""
+    """Base class for the parts of a dataset file, which rejects unknown fields and values of a wrong type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -196,7 +196,7 @@ class Partitions(Part):
     column: Column
     lower: int | date | datetime
     upper: int | date | datetime
-    """`lower` and `upper` bound the ranges. Rows outside of the bounds are read too."""
+    """`lower` and `upper` only divide the column into ranges: rows below `lower` or above `upper` are read too."""
 
     count: Annotated[int, Field(ge=1, le=10_000)]
 
@@ -273,7 +273,7 @@ class DatasetTarget(Part):
 
     change_data_feed: bool = True
     evolve_schema: bool = False
-    """Accept new columns (with mode overwrite any new schema), and Parquet files without some columns of the others."""
+    """Accept new columns in the table (with mode overwrite, any schema), and Parquet files that lack some columns."""
 
 
 class Overwrite(Part):
@@ -305,16 +305,16 @@ class Keyed(Part):
     Columns of the condition are not written, unless the table has them or `keys`, `at` or `target` name them."""
 
     delete_missing: bool = False
-    """Delete keys of the table that the new rows do not contain (scd2: end their states), because each run reads the
-    complete data. Keys of rows that expectations leave out are not missing. A run without any rows fails."""
+    """Delete keys of the table that the new rows do not contain (scd2: end their states). Each run must read all the
+    data. Keys of rows that expectations leave out do not count as missing. A run without any rows fails."""
 
     at_most: Limit | None = None
-    """Maximum share or number of the table's current keys that `delete_missing` deletes, such as `100 rows`; `5 %` by
-    default. If more are missing, the run fails and writes nothing."""
+    """Maximum percentage or number of the table's current keys that `delete_missing` deletes, such as `100 rows`; by
+    default `5 %`. If more keys are missing, the run fails and writes nothing."""
 
     @property
     def missing_at_most(self) -> str | None:
-        """The maximum of missing keys that a run deletes; None if missing keys stay in the table."""
+        """Maximum number or percentage of missing keys that a run deletes; None if missing keys stay in the table."""
         return (self.at_most or "5 %") if self.delete_missing else None
 
 
@@ -373,7 +373,7 @@ class RowExpectation(Expectation):
     """An expectation that each row satisfies or fails."""
 
     at_most: Limit | None = None
-    """Maximum of rows of a run (in a stream, of a batch) that may fail, such as `1 %` or `100 rows`. Up to it, `fail`
+    """Maximum of failing rows in a run (in a stream, in a batch), such as `1 %` or `100 rows`. Up to this limit, `fail`
     writes the failing rows; `drop` and `quarantine` leave them out. If more rows fail, nothing is written."""
 
 

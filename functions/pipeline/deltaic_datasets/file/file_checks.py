@@ -53,7 +53,7 @@ class Checked:
 
     @property
     def mistakes(self) -> Sequence[Mistake]:
-        """The findings that are errors, not only warnings."""
+        """The findings of the check that are errors, without its warnings."""
         return [finding for finding in self.findings if not finding.doubtful]
 
 
@@ -189,7 +189,7 @@ def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 
 
 def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Yield settings with which `delete_missing` would delete keys whose rows are still in the source."""
+    """Yield an error for each setting with which `delete_missing` would delete keys that are still in the source."""
     path: Path = ("write", "delete_missing")
     write = dataset.write
     if not isinstance(write, Keyed) or not write.delete_missing:
@@ -238,7 +238,7 @@ def _check_jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
 
 
 def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: Document) -> Iterator[tuple[Path, str]]:
-    """Yield settings that conflict with a watermark, because they need all rows or would add rows twice."""
+    """Yield an error for each setting that conflicts with a watermark: it needs all rows, or adds rows twice."""
     watermark, path = source.watermark, ("sources", name, "watermark")
     if watermark is None:
         return

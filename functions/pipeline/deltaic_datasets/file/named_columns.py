@@ -24,8 +24,8 @@ def column_mistakes(
 ) -> Iterator[tuple[Path, str]]:
     """Yield the path and an error for each field of a dataset that names a missing or unsuitable column.
 
-    `rows` are the columns of the last step, and `owner` is what messages call these rows. `table` are the columns of
-    the existing table; None if they are unknown.
+    `rows` has the columns of the last step, and `owner` is the name of these rows in messages. `table` has the columns
+    of the existing table; empty if there is no table, None if its columns are unknown.
     """
     columns = names_by_lower_case([*(table or ()), *rows, *_state_columns(dataset)])
     types = {name.lower(): type_ for name, type_ in rows.items()}

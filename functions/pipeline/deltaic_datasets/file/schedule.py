@@ -26,7 +26,7 @@ class _CronField:
             self._check_part(part)
 
     def _check_part(self, part: str) -> None:
-        """Accept `*`, `5`, `5-7`, `*/2`, `5/2`, `5-7/2`; for days also `?`, `L`, `15W`, `LW`, `6L`, `6#3`; or raise."""
+        """Raise ValueError unless a cron field item is like `5`, `*`, `5-7/2`; for days also `?`, `L`, `15W`, `6#3`."""
         if part in {"*", "?"} and (part == "*" or self.name.startswith("day")):
             return
         if self.name == "day of month" and (part in {"L", "LW"} or re.fullmatch(r"\d+W", part)):
@@ -49,7 +49,7 @@ class _CronField:
             raise ValueError(f"the {self.name} field has the range '{span}', which ends before it begins")
 
     def numbers(self, text: str) -> set[int] | None:
-        """Return the numbers that a valid cron field matches; None for all, or if they depend on the month."""
+        """Return the numbers that a valid cron field matches; None if it matches all, or they depend on the month."""
         values: set[int] = set()
         for part in text.split(","):
             span, _, stride = part.partition("/")

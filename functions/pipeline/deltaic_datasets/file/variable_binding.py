@@ -37,7 +37,7 @@ class BoundContent:
 
 
 def bind(document: Document, set_values: Mapping[str, str] | None) -> BoundContent:
-    """Replace placeholders by values of variables. A missing or invalid value is an error, and an example replaces it.
+    """Replace placeholders by values of variables. Report missing and invalid values, and use example values instead.
 
     `set_values` maps names to strings from `--set`. None means that no run follows: a missing value is only a warning.
     """
@@ -188,9 +188,9 @@ class _Binding:
         problem: str,
         write: Callable[[str, str | None], str],
     ) -> str:
-        """Return the text that replaces a placeholder; `problem` says why none is allowed here, if so.
+        """Return the text that replaces a placeholder; `problem` is the reason why none is allowed here, or empty.
 
-        In a file without `variables`, invalid placeholders remain unchanged, because it may be older than variables.
+        In a file without `variables`, invalid placeholders stay unchanged, because the file may predate variables.
         """
         reference = _REFERENCE.fullmatch(match[1])
         if not self._declared and (reference is None or (problem and reference[1] != RUN_DATE)):

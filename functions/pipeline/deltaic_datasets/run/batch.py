@@ -112,9 +112,9 @@ def _run_batch(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progre
 
 
 def _find_advance(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> Advance:
-    """Return the windows that a run with watermarks reads, from a committed attempt with its id or new ones.
+    """Return the windows (ranges of watermark values) that a run reads: those of its committed attempt, or new ones.
 
-    If the previous run was killed before it wrote its quarantined rows, its rows are first read again and quarantined.
+    If the previous run was killed before it wrote its quarantined rows, that run is first repeated to write them.
     """
     with attempt.refusals():
         earlier = advances(attempt.spark, run, target)

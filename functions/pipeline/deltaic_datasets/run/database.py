@@ -54,7 +54,7 @@ def refuse_rounded(schema: "StructType") -> None:
 def highest_value(spark: "SparkSession", source: JdbcSource, field: "StructField") -> str | None:
     """Return the highest value of a column as a string, computed by the database; None if there are no rows.
 
-    Raises `PipelineError` if the column has a null, because no window of a watermark would include that row.
+    Raises `PipelineError` if the column has a null, because a row with null is in no range of watermark values.
     """
     options = {option: value for option, value in source.options.items() if option.lower() not in PARALLEL}
     if not _read(spark, source, _table_expression(source), options).where(f"{quoted(field.name)} IS NULL").isEmpty():

@@ -1,4 +1,4 @@
-"""Skip input that the last run has already written, by a digest of everything that determines its rows."""
+"""Skip a run if its input has the same digest as the input that the last run has already written."""
 
 import json
 import re

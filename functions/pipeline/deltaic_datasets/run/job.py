@@ -118,7 +118,7 @@ def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCata
 def _find_missing(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -> Mistakes:
     """Yield the path and an error for each field whose file, table or bucket does not exist.
 
-    A named run may be the repetition of an earlier one, which needs no source if the table exists.
+    With `named_run` (--run-id is set) and an existing table, the run may repeat an earlier one and needs no sources.
     """
     repeated = named_run and checks.missing_table(dataset.target.location) is None
     outputs: list[tuple[Sequence[str | int], str]] = [(("target", "location"), dataset.target.location)]

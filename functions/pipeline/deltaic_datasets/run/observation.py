@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
 MOST_ROWS, MOST_CHARACTERS = 50_000, 500
-"""Limits for collected rows: rows of the first task (1/n of it for the nth task), and characters of a row as JSON."""
+"""Maximum number of rows collected from the first Spark task (from task n: 1/n of it), and of characters per row."""
 
 NUMBER, COLLECTED = "__number", "held"
 SECONDS = 30.0
@@ -44,7 +44,7 @@ class ObservedPass:
         self.rows = flagged.observe(self._observation, *aggregates).drop(NUMBER)
 
     def counts(self) -> dict[str, Any] | None:
-        """Wait for the values of the aggregates, by name; None if Spark's optimizer removed the observation."""
+        """Wait for the values of `Expectations.aggregates`; None if Spark's optimizer removed the observation."""
         metrics = wait_for_metrics(self._observation)
         return None if metrics is None else dict(as_java(metrics.removed(COLLECTED)))
 
@@ -64,7 +64,7 @@ class ObservedPass:
 
 
 def wait_for_metrics(observation: "Observation") -> Any:
-    """Wait for the metrics of an observation, a Scala map by name; None if Spark's optimizer removed it."""
+    """Return an observation's metrics when ready, as a Scala map by name; None if Spark removed the observation."""
     deadline = time.monotonic() + SECONDS
     java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
     while java is not None and time.monotonic() < deadline:

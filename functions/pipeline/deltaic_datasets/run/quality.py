@@ -97,7 +97,7 @@ def _write_in_one_pass(
 
 
 def count_malformed(sources: Mapping[str, Reading]) -> tuple[list[ExpectationVerdict], RowCounts]:
-    """Count the malformed rows of sources that drop or quarantine such rows. Steps do not read them."""
+    """Count the malformed rows, which steps do not read, of each source that drops or quarantines such rows."""
     verdicts = []
     for name, reading in sources.items():
         if reading.malformed != "fail":
@@ -133,7 +133,7 @@ def _quarantine(  # noqa: PLR0913, PLR0917 -- context of a run
 ) -> int:
     """Append the quarantined rows to the quarantine table exactly once, after the commit of the run's other rows.
 
-    A run with a watermark makes this commit even without rows, because the next run checks whether it exists.
+    A run with a watermark makes this commit even without rows, because the next run checks whether the commit exists.
     """
     needed = run.dataset.quarantines and (run.dataset.has_watermark or _has_quarantined(verdicts))
     if not needed or (written.repeated and is_quarantined(spark, run, transaction)):

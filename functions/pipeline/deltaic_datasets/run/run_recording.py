@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recording:
-    """What is known about a run while it runs, for its row in the runs table."""
+    """State of a run while the run is in progress, for its row in the runs table."""
 
     run: Run
     location: str
@@ -50,8 +50,8 @@ class Recording:
 def record_run(run: Run, location: str, catalog: JobCatalog, progress: Progress) -> Iterator[Recording]:
     """Run a block, then append a row with its result to the runs table; an interrupted run gets no row.
 
-    If the row cannot be written, the reason is shown and the run still succeeds. But if the run had nothing to commit,
-    so that only this row tells a later attempt that it is done, raises `Unfinished`.
+    If the row cannot be written, the reason is shown and the run still succeeds. But raises `Unfinished` if the run
+    had nothing to commit, because only the row would show a later attempt that the run is done.
     """
     recording = Recording(run, location, progress)
     began, started = datetime.now(UTC), time.monotonic()

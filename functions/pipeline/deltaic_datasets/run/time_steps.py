@@ -114,7 +114,7 @@ def _values(kind: Kind, first: str, last: str, unit: str) -> Iterator[date]:
 
 
 def _shift(start: date, unit: str, number: int) -> date | None:
-    """Return the date `number` units after `start`, or the last day of a shorter month; None after the year 9999."""
+    """Return the date `number` units after `start` (at most the last day of its month); None after the year 9999."""
     try:
         if unit != "month":
             return start + timedelta(**{f"{unit}s": number})

@@ -27,7 +27,7 @@ _LOGGED = re.compile(rf"SetTransaction\({APPLICATION}(\{{.*\}}),(\d+),(?:Some\(-
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Rows that one run of a dataset has read: a window for each database source with a watermark."""
+    """Description of the rows that one run reads: a window for each database source with a watermark."""
 
     dataset: str
     run: str
@@ -36,7 +36,7 @@ class Advance:
 
     windows: Mapping[str, Window]
     aside: bool
-    """Whether the run may quarantine rows after this transaction, in one with the same id in the quarantine table."""
+    """Whether a second transaction with the same id may follow, which writes rows to the quarantine table."""
 
     @property
     def transaction(self) -> Transaction:

@@ -35,10 +35,10 @@ class Window:
     column: str
     scale: str
     above: str | None
-    """Watermark before this run, whose rows are excluded; None if there was none."""
+    """Exclusive lower bound: the watermark before this run; None if there was no watermark."""
 
     upto: str | None
-    """Watermark after this run: the highest value in the source when it began; None if there were no rows."""
+    """Inclusive upper bound, the next watermark: the highest value when the run began; None if there were no rows."""
 
     def __str__(self) -> str:
         since = f"above {self.above}" if self.above else "from the start"

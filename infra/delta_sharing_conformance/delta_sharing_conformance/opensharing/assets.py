@@ -56,7 +56,7 @@ class Asset:
 
 
 def schema_path(kind: Kind, entry: Mapping[str, Any]) -> str:
-    """Return the URL path of the listing of a kind of asset in the schema of an asset."""
+    """Return the URL path that lists the assets of a kind in one schema; `entry` names its share and schema."""
     return f"{segments(str(entry['share']), str(entry['schema']))}/{kind.plural}"
 
 
