@@ -218,7 +218,7 @@ def test_a_table_that_is_filtered_elsewhere_is_not_shared_unfiltered(
         outcome["table"]: outcome for outcome in deltaic.json(f"share follow sales --folder {lake.folder} --now")
     }
     assert [outcomes[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
-    assert "'narrow.s.v' shares only a part of it" in outcomes["by_recipient"]["why"]
+    assert "'narrow.s.v' already shares a part of this table" in outcomes["by_recipient"]["why"]
     assert read_tables() == ["net_returns_v2", "orders"]
     # A filter of the operator's own on a table that came by itself does not keep that from coming back.
     admin.tables.update("sales", "sales", "orders", partition_filter="p = 'a'")

@@ -21,7 +21,7 @@ class MemoryBudget:
         """(kind, key) -> (bytes, value) of all cached values, the least recently used first."""
 
     def evict(self) -> None:
-        """Evict the least recently used values until the rest fit; the caller must hold the lock."""
+        """Evict the least recently used values until the others fit the limit; the caller must hold the lock."""
         while self.nbytes > self.max_bytes:
             _, (freed, _) = self.values.popitem(last=False)
             self.nbytes -= freed
@@ -31,7 +31,7 @@ class Lru(Generic[_K, _V]):
     """Least-recently-used cache for one kind of value; with a budget of 0 bytes it caches nothing."""
 
     def __init__(self, budget: MemoryBudget, kind: Hashable = None) -> None:
-        """Create a cache for one kind of value, by default a unique one."""
+        """Create a cache. Caches with the same budget and `kind` share values; by default, none are shared."""
         self._budget = budget
         self._kind = object() if kind is None else kind
 
@@ -53,7 +53,7 @@ class Lru(Generic[_K, _V]):
             return cast("_V | None", value)
 
     def put(self, key: _K, value: _V, nbytes: int) -> None:
-        """Cache a value and evict others; a value larger than the budget is not cached."""
+        """Cache a value, and evict others if the budget is exceeded; a value larger than the budget is not cached."""
         budget, entry_key = self._budget, (self._kind, key)
         with budget.lock:
             before, _ = budget.values.pop(entry_key, (0, None))
@@ -71,7 +71,7 @@ class Lru(Generic[_K, _V]):
             ]
 
     def remeasure(self, nbytes: Callable[[_V], int]) -> None:
-        """Measure the values of this kind again, because cached values can grow."""
+        """Measure all values of this cache again with `nbytes`, because cached values can grow; evicts if necessary."""
         budget = self._budget
         with budget.lock:
             for entry_key, (before, value) in list(budget.values.items()):

@@ -8,7 +8,7 @@ from deltaic.sharing.runtime import sharing
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- Lambda passes it
-    """Generate the metadata that the event requests, and log and return the result."""
+    """Generate the Iceberg metadata of the table that the event names, and log and return the result."""
     result = dict(generate_in_background(sharing(), event))
     logger().info("metadata", extra=result)
     return result

@@ -19,7 +19,7 @@ from deltaic.storage.sessions import SigningSessions
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
-    """Send the events that the schedule requests, and return counts; raises Unavailable if tables failed."""
+    """Send events about expirations or new versions, and return counts; raises Unavailable if tables failed."""
     config = settings()
     bus = EventBus(config.notices_bus, config.notices_source, config.region, config.endpoint_url)
     if event["tell"] == "endings":

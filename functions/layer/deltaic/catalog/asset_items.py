@@ -65,7 +65,7 @@ class Model(Asset, frozen=True, kw_only=True):
 
 
 class ModelVersion(Folder, frozen=True, kw_only=True):
-    """One version of the model `name`: a folder with all files that are necessary to use it."""
+    """Version of the model `name`: a folder with all files that are necessary to use it."""
 
     kind = "model"
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 BATCH_KEYS: Final = 100  # the limit of BatchGetItem
 FIRST_PAGE: Final = 200
-"""Items that the first request of an unlimited listing reads. Later requests read 1 MB each."""
+"""Number of items that the first request of an unlimited listing reads. Later requests read 1 MB each."""
 
 SCAN_PAGE: Final = 2000
-"""Items that one Scan request reads, because DynamoDB Local reads 1 MB more slowly than the client's timeout allows."""
+"""Maximum items per Scan request, because DynamoDB Local reads 1 MB more slowly than the client's timeout allows."""
 
 _READ_ATTEMPTS: Final = 8
 _WRITE_ATTEMPTS: Final = 16  # enough for sixteen writers of one item, because one of them succeeds in each attempt
@@ -103,7 +103,7 @@ class Dynamo:
     def batch_get(self, table: str, keys: Sequence[Key]) -> dict[Key, Attributes]:
         """Return the items with these keys that exist, with strongly consistent reads of 100 items.
 
-        Requests keys that DynamoDB did not process again, after growing pauses; raises TooManyRequests in the end.
+        Requests keys that DynamoDB did not process again, after growing pauses; raises TooManyRequests if some remain.
         """
         items_by_key: dict[Key, Attributes] = {}
         remaining = list(dict.fromkeys(keys))

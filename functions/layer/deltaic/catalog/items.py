@@ -158,7 +158,7 @@ class Restrictions(Item, frozen=True, kw_only=True):
     """Networks (CIDR) from which requests are allowed; empty: all."""
 
     requests_per_minute: int = 0
-    """0: only the limit of the API Gateway stage applies."""
+    """Maximum number of requests per minute; 0: only the limit of the API Gateway stage applies."""
 
     bytes_per_day: int = 0
     """Total size of the files for which URLs are signed in a day (UTC); 0: no limit."""
@@ -243,11 +243,11 @@ class ViewPartition(Item, frozen=True, kw_only=True):
 
     table_id: str
     audience: str = msgspec.field(name="policy")
-    """Name derived from these properties (deltaic.partition_filters.audiences), stored as `policy`."""
+    """Name derived from the properties (deltaic.partition_filters.audiences); its attribute is `policy`."""
 
     since_version: int
     values: dict[str, Any]
-    """The properties, each a string or a list of strings."""
+    """Properties that the recipients have in common, by name; each value is a string or a list of strings."""
 
     created_at: datetime
 

@@ -96,12 +96,12 @@ def recipient_entry(kind: str, identifier: str, name: str) -> Key:
 
 
 def limit_counter(kind: str, identifier: str, window: int) -> Key:
-    """Return the DynamoDB key of a counter: a recipient's `requests` in a minute, or `bytes` in a day, since 1970."""
+    """Return the key of a recipient's count of `requests` (`window`: minute since 1970) or `bytes` (`window`: day)."""
     return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Return the DynamoDB key of a view's partition. Jobs can delete it, but none of the share's entries."""
+    """Return the key of a view's partition for an audience (recipients with equal properties); jobs can delete it."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
@@ -132,7 +132,7 @@ def query(recipient_id: str, table_id: str, query_id: str) -> Key:
 
 
 def live_queries(recipient_id: str) -> Key:
-    """Return the DynamoDB key of the list of a recipient's unexpired queries; only keys of queries have a slash."""
+    """Return the DynamoDB key of the list of a recipient's unexpired queries; no query has its sort key."""
     return Key(f"query/{segment(recipient_id)}", "live")
 
 

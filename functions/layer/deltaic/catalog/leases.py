@@ -19,7 +19,7 @@ from deltaic.storage.locations import Location
 
 _RACES: Final = 50
 CATALOG: Final = "the catalog"
-"""Used instead of a location for the lease that is the lock on the catalog."""
+"""Name of the lease that locks the whole catalog, used in place of a table location."""
 
 
 class Leases:

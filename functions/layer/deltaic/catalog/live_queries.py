@@ -20,7 +20,7 @@ MOST: Final = 500
 """Maximum number of live queries per recipient. Queries expire after a day, and recipients should not need more."""
 
 MOST_BYTES: Final = 8 << 20
-"""Maximum total bytes of their parameters. Most queries have a few hundred bytes; one can have up to 384 KB."""
+"""Maximum total bytes of the parameters of a recipient's live queries. A query can have 384 KB, but few do."""
 
 
 class LiveQueries(msgspec.Struct, frozen=True):

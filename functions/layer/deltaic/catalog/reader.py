@@ -22,7 +22,7 @@ _Entry = TypeVar("_Entry", bound=SchemaEntry)
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
 
 Admit = Callable[[Restrictions], None]
-"""Raises an error if requests of a recipient with these restrictions must be rejected now."""
+"""Function that raises an error if requests of a recipient with these restrictions must be rejected now."""
 
 
 class GrantedTable(NamedTuple):
@@ -171,7 +171,7 @@ class CatalogReader:
         return granted.listing_entry(ModelVersion.read(item))
 
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
-        """Return a view's partition for an audience, or None if no refresh has written it yet."""
+        """Return a view's partition for an audience (recipients with equal properties), or None before a refresh."""
         key = keys.view_partition(share, table_id, audience)
         item = self._dynamo.batch_get(self._table, [key]).get(key)
         return None if item is None else ViewPartition.read(item)
@@ -191,7 +191,7 @@ class CatalogReader:
     def _entries(
         self, kind: str, recipient_id: str, share: str, schema: str | None, after: str | None
     ) -> "tuple[_GrantedItem, keys.KeyRange]":
-        """Return the share's grant and the key range of its entries; raises the same errors as `_get_granted`."""
+        """Return the grant of a share, and the key range of the share's or schema's entries; raises NotFound."""
         unknown = f"share '{share}' not found"
         if schema is None:
             return self._get_granted(recipient_id, share, keys.catalog_entry("share", share), unknown), keys.in_share(
@@ -264,7 +264,7 @@ class _GrantedItem(NamedTuple):
 def _listing_entry(entry: _Entry, has_filtered_grant: bool, restrictions: Restrictions) -> _Entry:
     """Return an entry as listings show it: a filtered table has only the access mode `url`.
 
-    The same applies to all entries if the recipient has a limit of bytes, which credentials would bypass.
+    So do all entries for a recipient with a daily limit of bytes, which credentials for a folder would bypass.
     """
     is_filtered = isinstance(entry, Table) and (entry.is_filtered or has_filtered_grant)
     if (is_filtered or restrictions.bytes_per_day) and hasattr(entry, "access_modes"):

@@ -13,11 +13,11 @@ MOST_REQUESTS: Final = 1_000_000
 """Highest limit of requests per minute that can be set; more than an API Gateway stage allows."""
 MOST_BYTES: Final = 1 << 60
 NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""Expiry that removes the expiry of a grant or a recipient."""
+"""Value of `ends_at` that means: remove the expiry of the grant or the recipient."""
 
 
 class Limits(TypedDict, total=False):
-    """Changes of a recipient's restrictions: None keeps a value, 0 and NEVER remove it."""
+    """Changes of a recipient's restrictions: None keeps a limit or an expiry, 0 removes a limit, NEVER an expiry."""
 
     add_addresses: Sequence[str]
     remove_addresses: Sequence[str]

@@ -20,7 +20,7 @@ PARAMETERS_BYTES: Final = 384 << 10
 """Maximum size of a query's parameters. A DynamoDB item can have 400 KB, and the other attributes need a few."""
 
 _ATTEMPTS: Final = 16
-"""Enough for sixteen concurrent submissions, because one of them succeeds in each attempt."""
+"""Maximum attempts to store a query: enough for 16 concurrent ones, because one is stored in each attempt."""
 
 _CROWDED: Final = "You submit too many queries at the same time: try again later."
 

@@ -19,18 +19,18 @@ Condition = Mapping[str, Any]
 
 
 def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
-    """Create an item that must not exist, with an update, because IAM can restrict which attributes updates write."""
+    """Return a write that creates an item with an update, because IAM can restrict which attributes updates write."""
     assign = {name: value for name, value in attributes.items() if value is not None}
     return update(table, key, assign=assign, expect={"pk": ABSENT}, create=True)
 
 
 def check(table: str, key: Key, expect: Condition | None = None) -> Write:
-    """Fail the transaction unless the item exists and its attributes match `expect`, without writing the item."""
+    """Return a condition that fails the transaction unless the item exists and its attributes match `expect`."""
     return {"ConditionCheck": _Expression(expect).arguments(table, key)}
 
 
 def delete(table: str, key: Key, expect: Condition | None = None, *, present: bool = True) -> Write:
-    """Delete an item, whose attributes must match `expect`; with `present`, the item must exist."""
+    """Return a write that deletes an item if its attributes match `expect`; with `present`, the item must exist."""
     return {"Delete": _Expression(expect, exists=present).arguments(table, key)}
 
 
@@ -43,7 +43,7 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     expect: Condition | None = None,
     create: bool = False,
 ) -> Write:
-    """Update an item, whose attributes must match `expect`; without `create`, the item must exist.
+    """Return a write that updates an item if its attributes match `expect`; without `create`, the item must exist.
 
     A None in `assign` removes the attribute. `add` adds positive or negative amounts to numbers.
     """

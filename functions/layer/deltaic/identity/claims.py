@@ -16,7 +16,7 @@ SubjectClaim = Literal["sub", "oid", "azp", "groups"]
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> None:
-    """Raise JwtRejected unless the token is valid at `now`; of its times, only `exp` is required."""
+    """Raise JwtRejected unless the token is valid at `now`; requires `exp`, but neither `nbf` nor `iat`."""
     expiry = _time(claims, "exp")
     if expiry is None:
         raise JwtRejected("the token has no expiry (exp)")
@@ -37,7 +37,7 @@ def issuer_of(claims: Mapping[str, Any]) -> str:
 
 
 def matches(claims: Mapping[str, Any], *, audience: str, claim: SubjectClaim, subject: str) -> bool:
-    """Return whether a token has this audience, and this subject in the claim that the policy names."""
+    """Return whether a token has this audience (`aud`), and the value `subject` in the claim `claim`."""
     audiences = claims.get("aud")
     if audience != audiences and not (isinstance(audiences, list) and audience in audiences):
         return False

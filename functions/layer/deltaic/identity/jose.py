@@ -28,7 +28,7 @@ ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-"""Accepted algorithms, with the type and the curve of their keys; not `none`, and none with shared secrets."""
+"""Accepted algorithms, with the type and the curve of their keys; without `none` and algorithms with shared secrets."""
 
 Jwk = Mapping[str, Any]
 """Public key in the JSON format in which issuers publish it (RFC 7517)."""

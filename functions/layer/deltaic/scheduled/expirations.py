@@ -23,15 +23,12 @@ class Expiration(NamedTuple):
 
 
 def list_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
-    """Return what expires between `now` and `until`, sorted by time; skips recipients that have already expired.
-
-    Sends separate requests for the tokens, links and grants of each recipient.
-    """
+    """Return the expirations between `now` and `until`, sorted by time; queries each unexpired recipient."""
     return select_expirations(_list_items(admin, now), now, until)
 
 
 def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
-    """Return the same as `list_expirations`, but scan both DynamoDB tables instead of querying each recipient."""
+    """Return the same expirations as `list_expirations`, but scan both DynamoDB tables, not each recipient."""
     recipients = {recipient.id: recipient for recipient in admin.recipients.list() if not recipient.has_ended(now)}
     kinds: tuple[Iterator[Token | Invitation | Grant], ...] = (
         admin.tokens.list_all(),
@@ -43,7 +40,7 @@ def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> lis
 
 
 def select_expirations(items: Iterable[Expiring], now: datetime, until: datetime) -> list[Expiration]:
-    """Return which of these items expire between `now` and `until`, sorted by time."""
+    """Return the expirations of these items of the catalog that are between `now` and `until`, sorted by time."""
     expirations = (_expiration_of(item, now) for item in items)
     return sorted(item for item in expirations if item is not None and now < item.ends_at <= until)
 

@@ -40,7 +40,7 @@ _TRANSIENT_ERRORS: Final = (TooManyRequests, Unavailable, Conflict)
 """Errors that are probably temporary and not caused by the table, so its entry is not changed."""
 
 SAME_NAME: Final = "another table of the source has the same name"
-"""Start of the reason if two tables of a source would get the same name; an exclude pattern would hide both."""
+"""Start of the reason why a table is not added if another table of the source would get the same name."""
 
 CheckStatus = Literal["added", "back", "hidden", "refused", "unknown", "same"]
 
@@ -230,7 +230,10 @@ class _SourceCheck:
         for table in self._list_filtered_tables():
             shared = Location.parse(table.location)
             if table.id != table_id and (shared.contains(folder) or folder.contains(shared)):
-                raise InvalidParameter(f"'{table.title}' shares only a part of it: share it yourself, or exclude it")
+                raise InvalidParameter(
+                    f"'{table.title}' already shares a part of this table (filter or hidden columns): "
+                    "share this table yourself, or exclude it"
+                )
         latest = self._read_latest(location)
         try:
             for partition_filter in self._filters:
@@ -258,7 +261,7 @@ def _has_log(folder: Location, context: FollowContext) -> bool:
 
 
 def _is_same(candidate: _ListedTable, entry: Table | None) -> bool:
-    """Return whether an entry has the location of this table of the source; also true without an entry."""
+    """Return whether the entry of a table of the source has the table's location, or there is no entry."""
     return entry is None or _path_of(entry.location) == _path_of(candidate.location)
 
 
@@ -267,7 +270,7 @@ def _path_of(location: str) -> str:
 
 
 def _check_of_listing(entry: Table, hidden_reason: str) -> TableCheck | None:
-    """Return the result for an entry that must be hidden for this reason, or visible if the reason is empty."""
+    """Return the check's result for an entry to hide for this reason, or to show if the reason is empty."""
     if hidden_reason != entry.unlisted:
         return _table_check(entry, "hidden" if hidden_reason else "back", hidden_reason)
     return None if hidden_reason else _table_check(entry, "same")

@@ -38,7 +38,7 @@ def authenticate(bearer: str) -> "Token | Bearer":
 
 
 def identify(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
-    """Return the recipient of a bearer token like `authenticate`, with these stores; calls `jwts` only for a JWT."""
+    """Return the recipient of a JWT (checked by `jwts()`) or of an opaque token (looked up in `opaque`)."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
         return opaque.authenticate(bearer)
     from deltaic.identity.jose import JwtRejected

@@ -70,7 +70,7 @@ class JwtBearers:
         if not matches:
             raise JwtRejected("no policy for the token's issuer matches its audience and subject")
         if len({policy.recipient_id for policy in matches}) > 1:
-            raise JwtRejected("the token matches policies of several recipients: remove all but those of one recipient")
+            raise JwtRejected("the token matches policies of several recipients: remove the policies of all but one")
         jose.check_signature(jwt, self._keys.key(issuer, jwt))
         first = min(matches, key=lambda policy: policy.id)
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
@@ -86,5 +86,5 @@ class JwtBearers:
 
 
 def logged_id(key: Policy | OAuthClient) -> str:
-    """Return the id for logs of the JWTs of a policy or a client."""
+    """Return the id that logs show for the JWTs of a federation policy or an OAuth client."""
     return f"jwt-{key.id if isinstance(key, Policy) else key.id[4:16]}"

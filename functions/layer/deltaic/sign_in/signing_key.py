@@ -10,10 +10,10 @@ from deltaic.storage.kms_key import KmsKey
 
 @cache
 def server_key() -> KmsKey:
-    """Return the client of the KMS key, created at the first call."""
+    """Return the object that signs JWTs with the server's AWS KMS key; it is created at the first call."""
     return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
 
 
 def public_key() -> Jwk:
-    """Read the public key from KMS."""
+    """Read the public key of the server's signing key from AWS KMS."""
     return public_jwk(server_key().public_key())

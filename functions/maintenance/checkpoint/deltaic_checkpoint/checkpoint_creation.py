@@ -134,10 +134,10 @@ def _write(root: Path) -> None:
 
 @cache
 def _load_deltalake() -> None:
-    """Import deltalake, if necessary from a zip file in its Lambda layer; raises ModuleNotFoundError without both.
+    """Import deltalake, if necessary from a zip file in its Lambda layer; raises ModuleNotFoundError if neither exists.
 
-    The layer contains a zip file because both layers would exceed Lambda's size limit if unpacked (decision 62). The
-    unpacked files are deleted after the import, so that no files remain if the process is killed later.
+    The layer contains a zip file because the function's two layers would exceed Lambda's size limit if unpacked
+    (decision 62). The unpacked files are deleted after the import, so none remain if the process is killed later.
     """
     try:
         _import_deltalake()

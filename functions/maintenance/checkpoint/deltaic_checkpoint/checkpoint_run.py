@@ -22,7 +22,7 @@ MIN_COMMITS: Final = 10
 """A checkpoint is due after this many commits since the last one, as with Delta's default checkpoint interval."""
 
 LEASE_TIME: Final = timedelta(minutes=5)
-"""Much longer than the largest supported table takes; the lease is renewed before the checkpoint is written."""
+"""Duration of a table's lease, much longer than a checkpoint takes; the lease is renewed before the write."""
 
 LEAST_SECONDS: Final = 240.0
 """The run starts with another table only if its invocation has at least this much time left."""

@@ -21,7 +21,7 @@ Action = dict[str, Any]
 
 
 class FileKey(NamedTuple):
-    """Identifies a file in `add` and `remove` actions: its percent-encoded path and its deletion vector."""
+    """Identifier of a file in `add` and `remove` actions: its percent-encoded path and its deletion vector."""
 
     path: str
     vector: str | None
@@ -71,7 +71,7 @@ class LogState:
         return state
 
     def difference_from(self, checkpoint: "LogState", tombstones_until: int) -> str:
-        """Return which part of the state that a checkpoint contains differs from this state; empty if none differs.
+        """Return the name of a part (such as "files") in which a checkpoint differs from this state; empty if none.
 
         The checkpoint may omit tombstones with a time before `tombstones_until` (milliseconds since the epoch).
         """

@@ -130,7 +130,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._change_item(key, missing, self._item, change))
 
     def _change_item(self, key: Key, missing: str, item: type[SchemaEntry], change: Change) -> Attributes:
-        """Update an entry; raises NotFound and the errors of `change` and `check_folders`."""
+        """Store the attributes that `change` returns for an entry; raises NotFound and errors of `check_folders`."""
         storage = ""
 
         def count_move(before: Attributes, after: Mapping[str, Any]) -> Writes:

@@ -72,7 +72,7 @@ class GrantAdmin:
     def update(
         self, recipient: str, share: str, *, partition_filter: str | None = None, ends_at: datetime | None = None
     ) -> Grant:
-        """Change the filter or the expiry of a grant; "" removes the filter, and NEVER the expiry.
+        """Change the filter or expiry of a grant; pass "" to remove the filter, `NEVER` to remove the expiry.
 
         None keeps a value. Does not check whether the tables have the columns of the filter. Raises NotFound, and
         InvalidParameter for an invalid filter.
@@ -106,7 +106,7 @@ class GrantAdmin:
         return self._list(keys.of_recipient("grant", self._records.recipient(recipient).id), excerpt)
 
     def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
-        """Yield the grants of a share, sorted by recipient id, which `excerpt` also refers to; raises NotFound."""
+        """Yield the grants of a share, sorted by recipient id; `excerpt` selects by this id. Raises NotFound."""
         return self._list(keys.of_share("grant", self._records.share(share).name), excerpt)
 
     def list_all(self, *, expiring: bool = False) -> Iterator[Grant]:

@@ -37,8 +37,8 @@ class ModelAdmin(EntryAdmin[Model]):
     def delete(self, share: str, schema: str, name: str, *, force: bool = False, resume: bool = False) -> Model:
         """Delete a model, including its versions if `force` is set; raises NotFound, or Conflict for versions.
 
-        After a forced deletion has begun, no version can be added. If it is interrupted, repeat it. For `resume`, see
-        `ShareAdmin.delete`.
+        After a forced deletion has begun, no version can be added. If it is interrupted, repeat it. With `resume`, only
+        finishes a deletion that has begun, and deletes no new model with this name.
         """
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
         model = Model.read(self._records.get_any(key, missing, resume=resume))

@@ -24,7 +24,7 @@ from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
 SignInMethods = TokenAdmin | Invitations | Federation | OAuthClients
-"""Whatever a recipient can authenticate with: tokens, invitation links, federation policies and OAuth clients."""
+"""Admin objects of recipients' sign-in methods: tokens, invitation links, federation policies and OAuth clients."""
 
 
 class RecipientAdmin:
@@ -84,8 +84,8 @@ class RecipientAdmin:
     ) -> Recipient:
         """Change the given settings of a recipient, and keep the others; raises NotFound, InvalidParameter.
 
-        If properties change, requests a refresh of the granted views that have no rows for the recipient. `limits` has
-        the same meaning as in `restrictions.changed_attributes`.
+        If properties change, requests a refresh of the granted views that have no rows for the recipient. `limits` are
+        changes of the recipient's restrictions (`restrictions.Limits`).
         """
         check_lists(add_properties or {})
         ipv6 = [network for network in limits.get("add_addresses", ()) if ":" in network]
@@ -110,7 +110,7 @@ class RecipientAdmin:
         return self._change(name, lambda item: {"cut_off_at": item.get("cut_off_at") or now()})
 
     def restore(self, name: str) -> Recipient:
-        """Undo `mark_cut_off`; revoked tokens stay revoked, but other sign-in methods work again. Raises NotFound."""
+        """Undo `mark_cut_off`: accept the recipient's requests again, except with revoked tokens; raises NotFound."""
         return self._change(name, lambda _: {"cut_off_at": None})
 
     def _change(self, name: str, change: Change) -> Recipient:
@@ -128,8 +128,8 @@ class RecipientAdmin:
     def delete(self, name: str, *, resume: bool = False) -> Recipient:
         """Delete a recipient with its grants, tokens, invitation links, policies and clients; raises NotFound.
 
-        After the deletion has begun, none of these can be created for it. If the call is interrupted, repeat it.
-        `resume` has the same meaning as in `ShareAdmin.delete`.
+        After the deletion has begun, none of these can be created for the recipient. If the call is interrupted, repeat
+        it. With `resume`, only finishes a deletion that has begun, and deletes no new recipient with this name.
         """
         key = keys.catalog_entry("recipient", name)
         recipient = Recipient.read(self._records.get_any(key, f"recipient '{name}' not found", resume=resume))

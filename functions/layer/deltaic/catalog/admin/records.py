@@ -19,14 +19,14 @@ from deltaic.protocol import names
 
 _RACES: Final = 50
 _LONGEST_PAUSE_SECONDS: Final = 2.56
-"""Longer than a read and a write take on a busy machine, so that many concurrent writers retry at different times."""
+"""Maximum pause before a retry: longer than a read and a write take, so that concurrent writers do not collide."""
 _KEEP_CHANGING: Final = "other processes keep changing this part of the catalog: try again later"
 DELETING: Final = "deleting"
 """Value of the attribute `state` of an entry whose deletion has begun: nothing can be added to the entry any more."""
 
 
 class Excerpt(NamedTuple):
-    """Selects a part of a listing; by default, the whole listing."""
+    """Part of a listing: names after `after` that begin with `prefix`; by default, the whole listing."""
 
     after: str | None = None
     """Skip names up to and including this one."""
@@ -46,7 +46,7 @@ EVERY: Final = Excerpt()
 _HIGHEST: Final = "\U0010ffff"
 
 Change = Callable[[Attributes], Mapping[str, Any]]
-"""Takes the stored attributes of an entry, and returns the new values of those that change; None removes one."""
+"""Function that gets an entry's attributes, and returns new values of some; the value None removes an attribute."""
 
 
 Checks = Mapping[str, Callable[[Any], Any]]
@@ -130,9 +130,9 @@ class Records:
     def transact_checked(self, writes: Sequence[Write], check: Callable[[], Writes]) -> None:
         """Write everything or nothing, if a check of other entries succeeds.
 
-        `check` returns writes that fail if the entries that it read have changed since. Then the check and the writes
-        are repeated. Raises the errors of `check`, ConditionFailed for a condition of `writes`, and Conflict after too
-        many repetitions.
+        `check` returns writes that fail if the entries that `check` read have changed since. Then the check and the
+        writes are repeated. Raises the errors of `check`, ConditionFailed for a condition of `writes`, and Conflict
+        after too many repetitions.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
@@ -153,8 +153,8 @@ class Records:
     ) -> Attributes:
         """Change an entry in one transaction with the writes of `also`; repeats it after a concurrent change.
 
-        Raises ConditionFailed for a condition of `also`; its index counts the writes of `also` from 1. `check` has the
-        same meaning as in `transact_checked`.
+        Raises ConditionFailed for a condition of `also`, with the position of the failed write in `also`, from 1.
+        `check` returns further writes; if a condition of these fails, the change is repeated with the new values.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             item = self.get(key, missing)

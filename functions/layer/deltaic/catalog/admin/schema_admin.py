@@ -63,7 +63,7 @@ class SchemaAdmin:
         """Delete a schema, including its entries if `force` is set; raises NotFound, or Conflict for entries.
 
         After a forced deletion has begun, no entry can be created in the schema. If the call is interrupted, repeat
-        it. `resume` has the same meaning as in `ShareAdmin.delete`.
+        the call. With `resume`, only finishes a deletion that has begun, and deletes no new schema with this name.
         """
         key, parent = keys.schema(share, name), keys.catalog_entry("share", share)
         missing = f"schema '{share}.{name}' not found"

@@ -113,7 +113,7 @@ class TableAdmin(EntryAdmin[Table]):
     ) -> Table:
         """Change the given settings of a table entry, and keep the others; raises NotFound, InvalidParameter.
 
-        Location, filter and similar settings of a view cannot be changed. `validate` is as in `create`.
+        Location, filter and similar settings of a view cannot change. `validate` compares the new entry with the log.
         """
         assign = checked(_CHECKED, changes)
 

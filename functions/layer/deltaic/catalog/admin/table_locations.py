@@ -57,7 +57,7 @@ class SharedLocations:
         return sorted(state_keys, key=lambda shared: states.get(state_keys[shared], {}).get("looked", 0))
 
     def record_check(self, shared: SharedLocation) -> None:
-        """Store that a location is being checked now, so that the others come first in the next run."""
+        """Store that the checkpoint of a location is checked now, so that other locations come first next time."""
         self._store("checkpoint", shared, {"looked": int(self._clock() * 1000)})
 
     def stored_versions(self, locations: Sequence[SharedLocation]) -> dict[SharedLocation, int]:
@@ -66,7 +66,7 @@ class SharedLocations:
         return {by_key[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(by_key)).items()}
 
     def store_version(self, shared: SharedLocation, version: int) -> None:
-        """Store the version of a location that notices have reported."""
+        """Store the last version of the table at a location that notices (events for the provider) have reported."""
         self._store("version", shared, {"version": version})
 
     def _store(self, kind: str, shared: SharedLocation, state: Mapping[str, int]) -> None:

@@ -53,6 +53,6 @@ class ViewRequests:
 
 
 def refresh_request(item: Attributes) -> dict[str, Any]:
-    """Return the change of a view that requests a refresh, with a time after all earlier requests and refreshes."""
+    """Return the attribute that requests a view's refresh: a time after all earlier requests and refreshes."""
     earlier = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
     return {"requested_at": max([now(), *(datetime.fromtimestamp(seconds, UTC) + _TICK for seconds in earlier)])}

@@ -15,21 +15,21 @@ from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.protocol import names
 
 LONGEST: Final = 512
-"""Maximum number of characters of an audience or a subject."""
+"""Maximum number of characters of the audience (claim `aud`) or the subject of a federation policy."""
 _ID_CHARACTERS: Final = 12
 
 Claim = Literal["sub", "oid", "azp", "groups"]
 
 
 def checked_name(text: str) -> str:
-    """Return a valid audience or subject of a policy; raises InvalidParameter."""
+    """Return the audience (claim `aud`) or subject of a policy if it is valid; raises InvalidParameter."""
     if not text or len(text) > LONGEST or not text.isprintable():
         raise InvalidParameter(f"must have 1 to {LONGEST} printable characters, as in the token")
     return text
 
 
 def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
-    """Return the id of a policy: a hash of what it accepts, which does not depend on the recipient."""
+    """Return the id of a federation policy: a hash of these four values, the same for every recipient."""
     return sha256(json.dumps([issuer, _subject_key(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
 
 
@@ -56,7 +56,7 @@ class Federation(RecipientList[Policy]):
         subject: str,
         comment: str = "",
     ) -> Policy:
-        """Create a policy: JWTs of `issuer` with this audience and subject authenticate the recipient.
+        """Create a policy: JWTs of `issuer` with this audience (`aud`) and subject authenticate the recipient.
 
         Raises InvalidParameter, AlreadyExists if any recipient has the same policy, and NotFound if the recipient does
         not exist.
@@ -102,7 +102,7 @@ class Federation(RecipientList[Policy]):
         return Policy.read(entry | note)
 
     def remove(self, recipient: Recipient, policy_id: str) -> Policy:
-        """Remove a policy, so that the server rejects the JWTs that it accepted; raises NotFound."""
+        """Remove a policy, so that the server rejects the JWTs that match the policy; raises NotFound."""
         entry = self._existing(recipient, policy_id)
         self._remove(entry)
         return Policy.read(entry)

@@ -15,8 +15,8 @@ class Policies:
         self._dynamo = dynamo.for_recipients()
 
     def of_issuer(self, issuer: str) -> Sequence[Policy]:
-        """Return the policies for an issuer with strongly consistent reads; none for an unknown issuer.
+        """Return the policies for an issuer with strongly consistent reads; an empty list for an unknown issuer.
 
-        So after a policy or a recipient is removed, the next read already rejects its JWTs.
+        So a removed policy, or a policy of a removed recipient, is not returned by the next call.
         """
         return [Policy.read(item) for item in self._dynamo.query(self._table, keys.policies(issuer))]

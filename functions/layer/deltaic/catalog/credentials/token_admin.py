@@ -203,7 +203,7 @@ class TokenAdmin:
         return IssuedToken(token, secret)
 
     def transact(self, recipient: Recipient, writes: Sequence[Write]) -> None:
-        """Write everything or nothing; raises NotFound without the recipient, or ConditionFailed (index from 1)."""
+        """Write all or nothing; raises NotFound for a deleted recipient, ConditionFailed with a position from 1."""
         exists = check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
         try:
             self._dynamo.transact([exists, *writes])
@@ -220,7 +220,7 @@ class TokenAdmin:
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
     def _change(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
-        """Return the writes that change both items of a token, on the condition that it has not changed."""
+        """Return the writes that change a token's items for the authorizer and the list, if both are unchanged."""
         token, listed = ({"revoked": False, "expires": expires} for expires in (expiry_of(entry), entry["expires"]))
         in_list = {**assign, **_list_expiry(assign["expires"])} if "expires" in assign else assign
         return [

@@ -58,7 +58,7 @@ def from_item(item: dict[str, Any]) -> Token:
 
 
 def expiry_of(item: dict[str, Any]) -> int:
-    """Return the expiry of a stored token in seconds since the epoch, of either of its two items."""
+    """Return a token's expiry (seconds since the epoch) from the authorizer's item or the recipient's list."""
     return int(item.get("expires_at", item["expires"]))
 
 
