@@ -222,14 +222,14 @@ def test_the_filter_of_a_grant_must_be_valid_for_every_table(sales: Deltaic, dyn
 
     refused("does not match table sales.europe.days: ")
     sales.done(f"table update sales.europe.days --location {orders} --history --access-mode dir")
-    refused("sales.europe.days: it has only access mode 'dir'")
+    refused("sales.europe.days: the table has only access mode 'dir'")
     sales.done(f"table update sales.europe.days --location s3://{BUCKET}/nowhere --access-mode url --unchecked")
     for location in (f"s3://{BUCKET}/nowhere", "s3://no-such-bucket/t"):
         sales.done(f"table update sales.europe.days --location {location} --unchecked")
         refused(f"the filter cannot be checked against table sales.europe.days: {location} cannot be read")
         refused("deltaic table update sales.europe.days --location ..., or deltaic table delete sales.europe.days")
     make_view(sales, dynamodb, "days", ())
-    refused("sales.europe.days: it is a view")
+    refused("sales.europe.days: the table is a view")
 
 
 @pytest.mark.usefixtures("put")

@@ -108,7 +108,7 @@ REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history
         ("long", {"checkpoint": "102 commits, no checkpoint"}),
         ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
         ("unscaled", {"partition values": "p=2 does not have the number of decimals of its type"}),
-        ("unfed", {"history": "it has no change data feed"}),
+        ("unfed", {"history": "the table has no change data feed"}),
         ("odd", {"paths": "2 files have a path with a space"}),
         ("viewed", {"string views": "columns stored as Arrow views: p"}),
     ],
@@ -165,7 +165,7 @@ def test_a_folder_that_contains_a_filtered_table_cannot_be_shared(
     assert "folder alone" not in warned(filled, f"{lake}/fine")
     admin.tables.create("vaccine_share", "acme", "part", f"{lake}/fine/part", hidden_columns=["p"])
     assert warned(filled, f"{lake}/fine")["folder alone"] == (
-        f"its folder cannot be shared: it contains {lake}/fine/part of 'vaccine_share.acme.part', which is filtered"
+        f"the folder cannot be shared: it contains {lake}/fine/part of 'vaccine_share.acme.part', which is filtered"
     )
     admin.tables.create("vaccine_share", "acme", "whole", f"{lake}/long", history=True, access_modes=["dir"])
     filled.done(f"table create vaccine_share.acme.below --location {lake}/long/below --unchecked")

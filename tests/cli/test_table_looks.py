@@ -111,7 +111,7 @@ def test_sharing_a_folder_warns_of_limits_of_its_clients(looking: Deltaic, lake:
     assert by_format.startswith("columnMapping: only delta format: clients that support only parquet format")
     by_folder = "table update vaccine_share.acme.new --access-mode url --access-mode dir"
     mapped, widened, odd = looking.json(by_folder)["warnings"]
-    assert mapped.startswith("it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently")
+    assert mapped.startswith("the table uses column mapping: to_pyarrow_table and to_pandas of deltalake silently")
     assert widened == f"deltalake and polars cannot read {WIDENING}: add access mode url"
     assert odd.startswith("values of p may put a space")
     # The warning is printed once, and not for changes of other fields.

@@ -271,7 +271,7 @@ def connection(options: GlobalOptions) -> Iterator[Connection]:
 
 
 def _local_variables(options: GlobalOptions, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
-    """Return the environment variables of the local AWS, if selected: it is running, or started until `parts` close."""
+    """Return the local AWS's environment variables, empty if not selected; may start it until `parts` are closed."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state_folder import LOCK, StateInUse, lock_state
     from deltaic_ops.localstack.instance import running_emulator

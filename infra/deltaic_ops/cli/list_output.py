@@ -46,7 +46,7 @@ Every = Annotated[bool, typer.Option("--all", help=f"Show all entries, not only 
 
 
 def first(items: Iterable[_Item], *, every: bool) -> tuple[list[_Item], bool]:
-    """Return the first page of items, or all items, and whether more remain."""
+    """Return the first page of items, or all items if `every` is set; also whether more items remain."""
     iterator = iter(items)
     page = list(iterator if every else islice(iterator, PAGE))
     return page, next(iterator, None) is not None

@@ -2,7 +2,7 @@
 
 Modules that handle a click on "Revoke" next to a token, in order:
 
-    guard                       rejects requests from other machines, sites and programs, and those without a session
+    guard                       rejects requests from other machines, sites and programs, and requests without a session
     application                 routes the request to its handler
     recipient_pages             renders the page with the "Revoke" link
     page_actions, plans         show the form, then the plan with its command, and run this command once

@@ -49,7 +49,7 @@ def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> 
 
 
 def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
-    """Return the console's ASGI application; `port` is the loopback port on which it is served."""
+    """Return the console's ASGI application, which is served on the loopback port `port`."""
     pages: dict[str, Handler] = {"/": _start_page}
     forms: dict[str, Handler] = {"/enter": partial(_sign_in, login), "/leave": partial(_sign_out, login)}
     for module in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):

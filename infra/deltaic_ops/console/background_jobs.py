@@ -16,7 +16,7 @@ MAX_WAIT_SECONDS: Final = 0.5
 """Time that a request waits for a job before it returns a progress page."""
 
 MAX_AGE_SECONDS: Final = 30.0
-"""Maximum age of a result that a page reuses; if it is older, the page starts the job again."""
+"""Maximum age of a result that a page reuses; if the result is older, the page starts the job again."""
 
 _MAX_RUNNING: Final = 4
 _MAX_MESSAGES: Final = 12
@@ -76,7 +76,7 @@ class BackgroundJobs:
             return job
 
     def get(self, key: Hashable) -> BackgroundJob | None:
-        """Return the job of a key; None if it was not started."""
+        """Return the job of a key; None if no job with this key was started."""
         return self._jobs.get(key)
 
     def forget(self, key: Hashable) -> None:

@@ -50,7 +50,7 @@ def views(context: ConsoleContext, request: Request) -> Response:
 
 
 def endings(context: ConsoleContext, request: Request) -> Response:
-    """Show what expires soon, as the last search found it."""
+    """Show the tokens, links, grants and access that expire soon, as found by the last search."""
     return context.show_result(request, "ends", "ends.html", days=_PERIOD.days)
 
 

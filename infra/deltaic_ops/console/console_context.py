@@ -59,7 +59,7 @@ class ConsoleContext:
     def page(
         self, request: Request, template: str, status: int = 200, *, refresh: str = "", **values: Any
     ) -> HTMLResponse:
-        """Render an HTML template, which escapes all `values`; `refresh` is the value of a Refresh header."""
+        """Render an HTML template with `values`, which are escaped; `refresh` is the value of a Refresh header."""
         session = request.state.session
         common = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
         content = _environment().get_template(template).render(**common, **values)
@@ -73,7 +73,7 @@ class ConsoleContext:
         function: Callable[[ReportProgress], Any],
         show: Callable[[Any], Response],
     ) -> Response:
-        """Run a function in the background; return a page with its result, or a progress page."""
+        """Run a function in a background job; return the page that `show` makes of its result, or a progress page."""
         job = self.jobs.start(key, title, function, max_age=MAX_AGE_SECONDS)
         if not finishes_soon(job):
             return self.waiting_page(request, job)
@@ -81,7 +81,7 @@ class ConsoleContext:
         return show(job.future.result())
 
     def show_result(self, request: Request, key: Hashable, template: str, **values: Any) -> Response:
-        """Render a template with a job's `result`, its `error` message and its start time `at`."""
+        """Render a template with a background job's `result`, `error` and start time `at`, or its progress page."""
         job = self.jobs.get(key)
         if job is not None and not finishes_soon(job):
             return self.waiting_page(request, job)

@@ -84,7 +84,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class ConsoleGuard:
-    """ASGI middleware that rejects forbidden requests, and adds session and form to the others."""
+    """ASGI middleware that rejects forbidden requests, and adds the session and form fields to permitted ones."""
 
     def __init__(self, app: ASGIApp, login: Login, port: int) -> None:
         self._app = app

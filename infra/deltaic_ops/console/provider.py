@@ -39,7 +39,7 @@ class Provider:
     """Global command-line options of the console, which it adds to the commands that it runs."""
 
     environment: Mapping[str, str]
-    """Environment variables of these commands, so that they use the same AWS account and tables."""
+    """Environment variables of commands that the console runs, so that they use its AWS account and tables."""
 
     examine: "Callable[[], Iterable[Finding]]"
     """Runs the checks of `deltaic doctor`."""

@@ -56,7 +56,7 @@ class Version:
 
 
 def versions(store: "TableStore", limit: int = MAX_VERSIONS) -> list[Version]:
-    """Return the last `limit` versions, ascending; reads one snapshot and the commits after it."""
+    """Return sizes of a table's last `limit` versions, oldest first, from one snapshot and the commits after it."""
     listing = read_listing(store.list_log())
     latest, first = _version_range(listing, limit)
     log = DeltaLog(store)
@@ -81,7 +81,7 @@ def versions(store: "TableStore", limit: int = MAX_VERSIONS) -> list[Version]:
 
 
 def partitions(snapshot: Snapshot) -> dict[tuple[str | None, ...], Size]:
-    """Return the size of each partition by its partition values, in the order of the partition columns."""
+    """Return the size of each partition of a version; keys are the partition values in column order."""
     names = _physical_names(snapshot.metadata)
     sizes: dict[tuple[str | None, ...], Size] = {}
     for batch in snapshot.files():
@@ -128,7 +128,7 @@ def _count_files(snapshot: Snapshot, changed: set[_File]) -> tuple[Size, dict[_F
 
 
 def _actions(actions: Sequence[Any]) -> Iterator[Add | Remove]:
-    """Yield a commit's `remove` actions, then its `add` actions, because it can replace a file."""
+    """Yield a commit's `remove` actions, then its `add` actions: a commit can remove and add the same file."""
     file_changes = [change.action for change in actions if hasattr(change, "action")]
     files = [action for action in file_changes if not isinstance(action, AddCdcFile)]
     yield from (action for action in files if isinstance(action, Remove))

@@ -61,7 +61,7 @@ def read_again(context: ConsoleContext, request: Request) -> Response:
 
 
 def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str]) -> BackgroundJob:
-    """Start to read the time of the last use of each token; key "" has that of other credentials."""
+    """Start a job that reads the last use of each token of a recipient; key "" stands for other credentials."""
 
     def read(_: object) -> "Mapping[str, datetime]":
         from deltaic_ops.usage.usage_report import UsageFilter, last_uses

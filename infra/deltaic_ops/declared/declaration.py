@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 
 
 def _use(check: Callable[[Any], Any]) -> AfterValidator:
-    """Wrap a check of the catalog, which raises InvalidParameter, as a pydantic field validator."""
+    """Return a pydantic field validator that calls a check of the catalog, which raises InvalidParameter."""
 
     def validate(value: Any) -> Any:
         try:
@@ -94,7 +94,7 @@ OrDefault = BeforeValidator(_or_default)
 Text = Annotated[str, AfterValidator(str.strip)]
 Comment = Annotated[str, _use(names.check_comment)]
 Location = Annotated[str, _use(checked_location)]
-"""URL of a folder, normalized as in the catalog: with or without a final slash, it is the same folder."""
+"""URL of a folder, normalized as in the catalog, so that a final slash makes no difference."""
 StorageName = Annotated[str, AfterValidator(names.key)]
 AccessModes = Annotated[list[Literal["url", "dir"]], _use(lambda modes: list(checked_access_modes(modes)))]
 RowFilter = Annotated[str, _use(checked_filter)]
@@ -188,7 +188,7 @@ class ModelOf(_Section):
 
 
 class FollowOf(_Section):
-    """A source (folder or AWS Glue database) whose tables a schema shares without a declaration of each."""
+    """A followed source (folder or AWS Glue database): a schema shares its tables without declaring each."""
 
     source: Annotated[str, _use(checked_source)]
     storage: StorageName = ""
@@ -284,7 +284,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
     "grant": GrantOf,
 }  # fmt: skip
-"""Models by kind of entry; each kind is after those to which it can refer."""
+"""Pydantic model of each kind of entry; a kind comes after all kinds to which it can refer."""
 
 
 def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
@@ -293,6 +293,6 @@ def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
 
 
 def fields() -> Iterable[str]:
-    """Return the field names of all models, from which error messages suggest one for a misspelled name."""
+    """Return the field names of all pydantic models; error messages suggest one for a misspelled field."""
     models = [model for model in globals().values() if isinstance(model, type) and issubclass(model, _Section)]
     return sorted({name for model in models for name in model.model_fields})

@@ -22,7 +22,7 @@ CHILD_GROUPS: Mapping[str, Mapping[str, str]] = {
     "model": {"versions": "version"},
     "recipient": {"policies": "policy", "grants": "grant"},
 }
-"""For each kind of entry, the fields that contain other entries, and the kind of those."""
+"""For each kind of entry: its fields that contain other entries, each with the kind of these entries."""
 
 _NAME_FIELDS = frozenset({("table", "hidden_columns"), ("view", "source")})
 """Fields (kind, name) with names of columns or tables, which are compared ignoring case."""
@@ -42,7 +42,7 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
 class _Named:
     kind: str
     path: tuple[str, ...]
-    """Names of its parents and its name; for a grant recipient and share, for a policy recipient and id."""
+    """Names of the entry's parents, then its own; recipient and share of a grant; recipient and id of a policy."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class CatalogDifference(_Named):
 
     in_files: Mapping[str, Any] | None
     in_catalog: Mapping[str, Any] | None
-    """`in_files` and `in_catalog` have the differing fields; if one is None, the other has all fields."""
+    """Differing fields, with other values `in_files`; None if the entry is absent, then the other has all fields."""
 
 
 def entries(catalog: Declaration) -> Iterator[DeclaredEntry]:
@@ -119,7 +119,7 @@ def _are_equal(field: tuple[str, str], new: Any, old: Any) -> bool:
 
 
 def repeated_policies(files: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and error message for each policy that an earlier recipient or entry already has."""
+    """Yield path and error message for each federation policy that the files already declare further up."""
     first: dict[str, str] = {}
     for name, recipient in files.recipients.items():
         for number, policy in enumerate(recipient.policies):

@@ -14,18 +14,18 @@ from deltaic_ops.declared.differences import CatalogDifference, DeclaredEntry, e
 from deltaic_ops.inspection.filter_checks import missing_for_filters
 
 _parse = lru_cache(maxsize=4096)(parse)
-"""Parses a row filter; cached, because each filter is parsed again for each recipient."""
+"""Parses a row filter; results are cached, because the same filter is needed for each recipient."""
 
 _SHARED_KINDS = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
-"""Kind that stands for all tables of the source that a schema follows."""
+"""Kind of a pseudo entry for a schema that follows a source; it stands for all tables of the source."""
 
 _MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Description of changes that have the same effect on each of these recipients."""
+    """Names of recipients on whom the planned changes have the same effect, and this effect as sentences."""
 
     recipients: tuple[str, ...]
     changes: tuple[str, ...]
@@ -121,7 +121,7 @@ class _CatalogState:
 
 
 _Change = tuple[str, str, str]
-"""`loses` or `gains`, a kind and a name; or two empty strings and a complete phrase."""
+"""Change for one recipient: `loses` or `gains`, kind and name of an entry; or two empty strings and a phrase."""
 
 
 def _share_changes(share: str, key: str, states: list[_CatalogState], moved: Collection[str]) -> Iterator[_Change]:

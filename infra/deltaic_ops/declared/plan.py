@@ -24,14 +24,14 @@ class CatalogPlan:
     files: Declaration
     differences: Sequence[CatalogDifference]
     steps: Sequence[PlanStep]
-    """Steps in order of execution; entries that are deleted with their parent have none of their own."""
+    """Steps in order of execution; an entry that is deleted with its parent has no step of its own."""
 
     effects: Sequence[Effect]
     remarks: Sequence[str]
 
     @property
     def deleted_titles(self) -> list[str]:
-        """Kind and name of deleted entries, and of schemas that stop following their source."""
+        """Kind and name of each entry that the plan deletes, and of each schema that stops following its source."""
         return [change.title for change in self.differences if change.in_files is None or stops_following(change)]
 
     @property

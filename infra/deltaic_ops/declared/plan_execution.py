@@ -239,7 +239,7 @@ class PlanExecution:
         return self._check_folder(kind, name, location, storage)
 
     def _check_folder(self, kind: str, name: str, location: str, storage: str) -> dict[str, Any]:
-        """Check a folder and add warnings; return `facts` for a skill as a keyword argument, otherwise nothing."""
+        """Check a shared folder and add warnings; return {"facts": ...} (from SKILL.md) for a skill, otherwise {}."""
         facts: dict[str, Any] = {}
         if kind == "skill":
             facts["facts"], warnings = skill_facts(self.schemas(), name, location, storage)
@@ -260,7 +260,7 @@ def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:
 
 
 def _property_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Replace the field `properties` by the arguments `add_properties` and `remove_properties`."""
+    """Replace a recipient's field `properties` by the arguments `add_properties` and `remove_properties`."""
     if "properties" not in fields:
         return fields
     properties = fields.pop("properties")
@@ -269,7 +269,7 @@ def _property_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]
 
 
 def _address_changes(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Replace `addresses` by the arguments `add_addresses` and `remove_addresses`, and parse `ends_at`."""
+    """Replace a recipient's `addresses` by `add_addresses` and `remove_addresses`, and parse the time `ends_at`."""
     if "addresses" in fields:
         addresses, existing = fields.pop("addresses"), before.get("addresses", ())
         fields["add_addresses"] = [address for address in addresses if address not in existing]

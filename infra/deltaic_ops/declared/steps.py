@@ -33,7 +33,7 @@ class PlanStep:
 
     @property
     def action(self) -> Action:
-        """Type of the change."""
+        """Type of the change: create, update or delete."""
         if self.difference.in_files is None:
             return "delete"
         return "create" if self.difference.in_catalog is None else "update"
@@ -52,7 +52,7 @@ class PlanStep:
 
 
 def steps(differences: Iterable[CatalogDifference], files: Declaration, catalog: Declaration) -> list[PlanStep]:
-    """Return the steps in order of execution; entries that are deleted with their parent have none."""
+    """Return the steps in order of execution; an entry that is deleted with its parent has no step."""
     recipients = [*files.recipients.values(), *catalog.recipients.values()]
     granted_shares = frozenset(share.lower() for recipient in recipients for share in recipient.grants)
     return sorted(_add_pauses(list(_plan_steps(differences, granted_shares, files)), files, catalog), key=_order)

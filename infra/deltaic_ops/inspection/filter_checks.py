@@ -47,7 +47,7 @@ def validate_table(
     *,
     unchecked: bool = False,
 ) -> tuple[Table, list[str]]:
-    """Validate a catalog entry of a table; return it, with hidden columns in the table's own case, and warnings.
+    """Validate a catalog entry of a table; return warnings, and the entry with hidden columns in the table's case.
 
     Warnings name recipients who see no rows because of a new row filter. For a new or moved table they include findings
     of `deltaic lint`, otherwise only problems of newly enabled access modes. Raises InvalidParameter unless row filter,
@@ -118,7 +118,7 @@ def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[
             return []
         return list(incompatible_with_iceberg(schemas().read(table.location, table.storage)))
     except DeltaicError as refusal:
-        return [f"cannot check whether Iceberg clients can read it: {refusal.message}"]
+        return [f"cannot check whether Iceberg clients can read the table: {refusal.message}"]
 
 
 def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
@@ -137,10 +137,10 @@ def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -
 
 def _check_urls(table: Table) -> None:
     if table.view_properties is not None:
-        raise InvalidParameter("it is a view, whose SQL selects the rows of each recipient: use a share without views")
+        raise InvalidParameter("the table is a view, whose SQL selects recipients' rows: use a share without views")
     if "url" not in table.access_modes:
         raise InvalidParameter(
-            "it has only access mode 'dir', with credentials for the whole folder: add access mode 'url'"
+            "the table has only access mode 'dir', with credentials for the whole folder: add access mode 'url'"
         )
 
 

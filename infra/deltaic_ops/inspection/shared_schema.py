@@ -217,7 +217,7 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
         )
     if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
         yield (
-            "it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
+            "the table uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
             "and polars rejects the table; QueryBuilder of deltalake reads it"
         )
     if unsupported := unsupported_in_folders(schema):
@@ -232,21 +232,21 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
 
 
 def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
-    """Yield the reason why Iceberg clients cannot read a table, if its metadata has one."""
+    """Yield the reason why Iceberg clients cannot read a table with this schema; nothing if they can."""
     from deltaic.iceberg.table_schema import iceberg_schema
 
     try:
         iceberg_schema(schema.metadata)
     except DeltaicError as refusal:
-        yield f"Iceberg clients cannot read it: {refusal.message}"
+        yield f"Iceberg clients cannot read the table: {refusal.message}"
 
 
 def history_limits(schema: SharedSchema) -> Iterator[str]:
     """Yield limitations for recipients with whom a table's history is shared."""
     if not change_data_enabled(schema.metadata):
         yield (
-            "it has no change data feed, so recipients can read earlier versions, but not changes: set the table "
-            "property delta.enableChangeDataFeed to true; the feed starts with the next version"
+            "the table has no change data feed, so recipients can read earlier versions, but not changes: set the "
+            "table property delta.enableChangeDataFeed to true; the feed starts with the next version"
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _FILES = 10_000
-"""Maximum number of files from which a sample is chosen for a look at their footers."""
+"""Maximum number of data files from which the sample is chosen whose Parquet footers are read."""
 
 _LISTED_NAMES = 100
 """Maximum number of objects listed in a folder without a Delta log, to recognize other formats."""
@@ -64,9 +64,9 @@ def _suggest_format(schemas: SchemaReader, location: str, storage: str) -> str:
         if names("_delta_log/"):
             return ""
         if any(".metadata.json" in name for name in names("metadata/")):
-            return ". It looks like an Iceberg table: share it with --format iceberg"
+            return ". The folder looks like an Iceberg table: share it with --format iceberg"
         if any(name.endswith(".parquet") for name in names("")):
-            return ". It has Parquet files: convert them with deltalake.convert_to_deltalake or CONVERT TO DELTA"
+            return ". The folder has Parquet files: convert it with deltalake.convert_to_deltalake or CONVERT TO DELTA"
     return ""
 
 

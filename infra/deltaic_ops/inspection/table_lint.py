@@ -15,10 +15,10 @@ from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, hi
 from deltaic_ops.inspection.survey import Survey
 
 MANY_COMMITS = 100
-"""Number of commits after the last checkpoint above which a warning is due: each reader fetches all."""
+"""Number of commits after the last checkpoint above which lint warns, because each reader fetches all of them."""
 
 MANY_FILES, SMALL_BYTES = 100, 8 << 20
-"""A table has too many small files with more files than this, and a smaller average size in bytes."""
+"""Lint warns of a table with more files than MANY_FILES whose average size in bytes is below SMALL_BYTES."""
 
 FOLDER_CHECKS = frozenset({"folder", "paths", "string views", "folder alone"})
 """Checks that matter only to recipients with credentials for the folder (access mode `dir`)."""
@@ -95,9 +95,9 @@ def _check_overlaps(tables: TableAdmin, location: str, storage: str) -> Iterator
         yield not_asked("folder alone", f"the catalog cannot be read: {refusal.message}")
         return
     problems = [
-        f"its folder cannot be shared: it contains {table.location} of '{table.title}', which is filtered"
+        f"the folder cannot be shared: it contains {table.location} of '{table.title}', which is filtered"
         if open_ == unfiltered
-        else f"it cannot be filtered: '{open_.title}' shares all files in {open_.location}"
+        else f"the table cannot be filtered: '{open_.title}' shares all files in {open_.location}"
         for open_, table in pairs
     ]
     yield from _warn("folder alone", "no overlap with filtered tables or with shared folders", iter(problems))

@@ -1,6 +1,6 @@
 """Write the logs of a local server that `deltaic usage` reads: requests to functions, and downloads.
 
-Both have the same formats as on AWS. The request log has one JSON object per line. The download log has the format of
+Both logs have AWS's formats. The request log has one JSON object per line. The download log has the format of
 S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). Only the owner can read the files.
 Each log has at most 8 files of 16 MiB; then the oldest file is deleted.
 """

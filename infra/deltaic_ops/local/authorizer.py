@@ -18,7 +18,7 @@ Invoke = Callable[[dict[str, Any]], Any]
 
 
 class GatewayRefusal(Exception):
-    """A request that the gateway rejects itself; `kind` is the type of API Gateway's response."""
+    """Exception for a request that the gateway itself rejects; `kind` is the type of API Gateway's response."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -30,7 +30,7 @@ class AuthorizerPolicy:
     """The authorizer's policy for a token, and the context that it passes to functions."""
 
     statements: tuple[tuple[bool, re.Pattern[str]], ...]
-    """For each resource of the policy: whether it is allowed, and the pattern of method ARNs."""
+    """For each resource in the policy: whether it is allowed, and a pattern of the method ARNs that it covers."""
     context: Mapping[str, str]
 
     def check(self, method_arn: str) -> None:

@@ -12,7 +12,7 @@ Limits: TypeAlias = Literal["none", "aws"]
 
 _PIECE_BYTES = BYTES_PER_SECOND // 16
 _SLACK_SECONDS = 0.25
-"""Maximum delay of the sender that later pieces can compensate, so that no new burst follows a pause."""
+"""Maximum delay that later sends may make up by exceeding the rate, so that no burst follows a long pause."""
 
 
 class PacedResponse:

@@ -160,7 +160,7 @@ class EmbeddedAws:
             )
 
     def wait(self) -> None:
-        """Wait until the embedded AWS is ready; raises StateUnusable for unreadable state, otherwise RuntimeError."""
+        """Wait until the embedded AWS is ready; raises StateUnusable (bad state) or RuntimeError (did not start)."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not is_healthy(self.port, HEALTH):
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:

@@ -92,7 +92,7 @@ class ClientStream:
         self._send(data)
 
     async def fail(self, error_type: str) -> None:
-        """Do not end the response, so that the client detects that it is incomplete."""
+        """Leave the response without an end, so that the client detects that the response is incomplete."""
 
     def end(self) -> None:
         """End the response, if its prelude has been received."""
@@ -100,7 +100,7 @@ class ClientStream:
             self._exchange.send(b"", last=True)
 
     async def accepted(self) -> None:
-        """Return at once, because this stream has no buffer."""
+        """Return at once: this stream has no buffer, so all written bytes are already sent."""
 
 
 class Functions:

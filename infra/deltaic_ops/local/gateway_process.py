@@ -2,7 +2,7 @@
 
 Run as `python -m deltaic_ops.local.gateway_process --template PATH --listener FD --parameter NAME=VALUE ...`, where FD
 is a bound socket. The process loads its functions and prints a JSON line with `endpoint`, or with `error` if that
-fails. When it reads a line from standard input, it opens the port and prints another line. It ends when that is closed.
+fails. When it reads a line from standard input, it opens the port and prints another line. It ends with this input.
 """
 
 import argparse

@@ -71,7 +71,7 @@ def read_private(path: Path) -> str:
 
 
 def is_this_machine(address: str) -> bool:
-    """Return whether a URL is an http port of this machine, as all servers of state folders have."""
+    """Return whether a URL is an http port of this machine, as every URL in a state folder must be."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and parts.hostname in THIS_MACHINE and bool(parts.port)

@@ -17,7 +17,7 @@ HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
 _SIGNED: Final = {"X-Amz-Credential", "X-Amz-Signature"}
 _OPEN_SERVICES: Final = (".execute-api.", ".lambda-url.")
-"""Parts of host names of services that have their own authorizers."""
+"""Parts of host names of services that accept unsigned requests, because they have their own authorizers."""
 _OURS: Final = ("127.0.0.1", "localhost")
 
 

@@ -1,6 +1,6 @@
 """Create the template's tables, secrets, roles, keys and buckets in the embedded AWS.
 
-The result is the same as with CloudFormation, but takes half a second. Repeated calls create what is missing.
+The result is the same as with CloudFormation, but takes half a second. Repeated calls create missing resources.
 """
 
 import copy

@@ -108,7 +108,7 @@ class SavedState:
             ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
 
     def _render(self, names: Collection[str]) -> str:
-        """Return the JSON of all services' state; update only services in `names`, or all if it is empty."""
+        """Return all services' state as JSON; read only services in `names` (all if empty) again."""
         for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
             again = not names or name in names or name not in self._services
             if again and (state := get_state()) is not None:

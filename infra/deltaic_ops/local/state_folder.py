@@ -196,7 +196,7 @@ def _write_holder(state: Path, holder: str) -> None:
 
 
 def _holder(state: Path) -> _Holder:
-    """Return the process that holds the folder's lock; `starting` is false for a server that was killed."""
+    """Return the process that the lock file names, and whether it is `starting`; without id if it has ended."""
     pid, _, activity = (state / LOCK).read_text(errors="replace").partition(" ")
     return _Holder(pid, starting=activity == STARTING) if _is_alive(pid) else _Holder("", starting=False)
 

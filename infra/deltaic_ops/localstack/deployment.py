@@ -165,7 +165,7 @@ def write_rows(running: Running) -> int:
 
 
 def _pack_layers(folder: Path) -> None:
-    """Pack layers without compression, which would take SAM half a minute and has no benefit on this machine."""
+    """Pack layers into uncompressed zip files, because SAM would spend half a minute on useless compression."""
     template = folder / "template.yaml"
 
     def pack(match: re.Match[str]) -> str:

@@ -96,9 +96,9 @@ def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[s
 def deny_in_roles(
     iam: Any, roles: Iterable[str], recipients: Iterable[Recipient], allowed: str = ""
 ) -> list[RoleResult]:
-    """Deny all recipients that are cut off in each role, except the recipient id `allowed`.
+    """Let each role's policy deny every recipient that was cut off, but not the one with the id `allowed`.
 
-    Every call denies all of them: IAM can return an outdated policy, and to extend that would undo a recent denial.
+    Each call writes all these recipients again: IAM can return an outdated policy, which lacks recent denials.
     """
     results, ids = [], [recipient.id for recipient in recipients if recipient.cut_off_at is not None]
     for role in roles:

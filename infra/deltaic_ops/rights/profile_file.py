@@ -93,8 +93,8 @@ def revoke_hint(token: Token) -> str:
 def reserve_profile(path: Path) -> Iterator[ProfileFile]:
     """Reserve a file that only its owner can read, before the token for the profile is created.
 
-    The temporary file is deleted at the end. Raises InvalidParameter if the file cannot be created, if the disk is
-    full, and for a path that is a symbolic link or not a file.
+    The temporary file is deleted when the block ends. Raises InvalidParameter if the file cannot be created or the
+    disk is full, and for a path that is a symbolic link or not a file.
     """
     try:
         if path.is_symlink():

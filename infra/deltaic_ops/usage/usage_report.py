@@ -215,10 +215,10 @@ def last_uses(
     by: Literal["token_id", "recipient_id"],
     ids: Collection[str],
 ) -> dict[str, datetime]:
-    """Return the time of the last successful request or download by each of `ids`, ids of column `by`.
+    """Return the time of the last successful request or download for each id of `ids` in the column `by`.
 
-    Key "" has the last use by other ids, unless all of `ids` were used later. Requests of `deltaic verify` and
-    `deltaic doctor` do not count. Raises NotFound without a usage table, and Unavailable.
+    Key "" has the last use by any other id; it can be missing if that use is older than those by `ids`. Requests of
+    `deltaic verify` and `deltaic doctor` do not count. Raises NotFound without a usage table, and Unavailable.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -32,7 +32,7 @@ _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
 def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
-    """Compare the deployed functions and layer with this checkout; not asked without a checkout."""
+    """Compare the deployed functions and layer with this checkout; without one, the verdict is `not asked`."""
     if not _LAYER.is_dir():
         yield not_asked(CHECK, "this installation has no checkout to compare with")
         return

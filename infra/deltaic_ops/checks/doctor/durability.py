@@ -17,7 +17,7 @@ def check_table(
 ) -> Iterator[Finding]:
     """Check that a DynamoDB table exists with its key schema, deletion protection and point-in-time recovery.
 
-    With `is_local` (an AWS emulator without a stack), the last two are not checked. `kind` is shares or tokens.
+    With `is_local` (AWS emulator without a stack), only the key schema is checked. `kind` is shares or tokens.
     """
     protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []

@@ -1,4 +1,4 @@
-"""Run the checks of `deltaic doctor` in order, starting with those on which the others depend."""
+"""Run the checks of `deltaic doctor` in order: first the checks on which later checks depend."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -48,7 +48,7 @@ class CheckContext:
 
 
 def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Finding]:
-    """Yield the findings of all checks; read the first table of each share over the endpoint, or only `only`.
+    """Yield findings of all checks; read the first table of each share, or only `only`, over the endpoint.
 
     Changes nothing, except that it creates temporary tokens of recipients, which expire within 15 minutes and are
     deleted at the end.
@@ -172,7 +172,7 @@ def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> 
 
 
 def _temporary_token(admin: CatalogAdmin, share: str, bearers: dict[str, str], exits: ExitStack) -> str | None:
-    """Return a temporary token of a recipient of a share, from `bearers` or new; None without a suitable recipient.
+    """Return a token of any suitable recipient of a share, from `bearers` or a new temporary one; None without any.
 
     Skips recipients whose access has expired or is restricted to IP addresses: their requests would be rejected.
     """

@@ -106,7 +106,7 @@ def _check_properties(
 
 
 def _has_values(table: Table, grant: Grant, recipient: Recipient, schema: SharedSchema) -> bool:
-    """Return whether the recipient's properties have the types of the columns; ignores other errors."""
+    """Return whether a recipient's properties fit the types of the filtered columns; ignores other errors."""
     try:
         filters = [parse(text) for text in row_filters(table, grant)]
         return evaluate(filters, recipient.properties, schema.metadata).tests is not None

@@ -25,7 +25,7 @@ SIGNERS = (
     "MakeIcebergMetadata",
     "SignIcebergRequest",
 )
-"""Logical ids of functions that sign URLs (template.yaml, SigningRole); some depend on stack parameters."""
+"""Logical ids of functions that sign URLs (template.yaml, SigningRole); some exist only with a stack parameter."""
 _TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functions can assume the signing role"
 
 

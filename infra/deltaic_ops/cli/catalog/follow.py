@@ -27,8 +27,8 @@ _HISTORY = "Share the history of tables that are added from now on."
 _NOW = "Check the source now, with your credentials, and show the result for each table."
 _DRY = "Show the result for each table, and change nothing."
 _OFF = (
-    "Stop following. Shared tables stay shared. Entries that a check has hidden, for example of missing tables, are "
-    "removed from the catalog; no data is deleted."
+    "Stop following the source. Tables that recipients see now stay shared. Tables that Deltaic has hidden from "
+    "recipients, because they are missing or unreadable, are removed from the catalog. No data is deleted."
 )
 
 
@@ -96,7 +96,7 @@ def _source(folder: str, database: str) -> str:
 
 
 def _find_follow(cli: Operator, share: str, schema: str) -> Follow | None:
-    """Return the follow of a schema, or without a schema name the share's only follow; None if there is none."""
+    """Return the Follow entry of a schema, or without a schema name the share's only one; None if missing."""
     follows = list(cli.admin.follows.list(share))
     if schema:
         return next((each for each in follows if each.schema_name.lower() == schema.lower()), None)
@@ -114,7 +114,7 @@ def _default_schema(source: str) -> str:
 
 
 def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]) -> Follow:
-    """Store a follow, and create its schema if missing, after checking that the source is not a single table."""
+    """Store a Follow entry, and create its schema if missing; raises an error if the source is a single table."""
     from deltaic.scheduled.source_check import is_single_table
 
     checked(CHECKED, {"source": source, **options})

@@ -27,15 +27,15 @@ app = Commands()
 IcebergWay = Literal["off", "vended", "signed"]
 
 _START = (
-    "First version to share (requires --history). Rows that this commit removed are not reported: queries and change "
-    "feeds that start at this version return only the files that it added."
+    "First version that recipients can read (requires --history). Change feeds and streams that start at this "
+    "version return the rows that its commit added, but not the rows that the commit removed."
 )
 _MODE = "url: signed URLs; dir: credentials for the folder (requires --history). Can be repeated."
 _AUXILIARY = "Another folder with files of the table. Can be repeated."
 _REPLACE = "The given values replace the stored ones."
 _CHECKPOINT = (
-    "Let the stack write checkpoints into the table's log, for small tables whose writers do not. "
-    "The stack needs Checkpoints=enabled."
+    "Let the stack write checkpoints into the table's log. Use this option for a small table if the program that "
+    "writes the table creates no checkpoints. The stack needs Checkpoints=enabled."
 )
 _FILTER = (
     "Share only rows that match this condition over partition columns, literals and current_recipient('property'). "
@@ -230,7 +230,7 @@ _METADATA = ".metadata.json"
 
 
 def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
-    """Return an Iceberg table's folder, and its metadata file or Glue table ("" with a version hint)."""
+    """Return an Iceberg table's folder, and its metadata file or Glue table; "" if a version hint names the file."""
     if bool(location) == bool(glue):
         raise InvalidParameter("an Iceberg table needs either --location or --glue database.table")
     if glue:

@@ -29,7 +29,7 @@ _SQL = (
     "One SELECT over `source` and other shared tables. current_recipient('p') returns the recipient's property p. "
     "With @FILE, the SQL is read from a file."
 )
-_KEY = "Key column. Together, the key columns identify each row that one recipient sees. Can be repeated."
+_KEY = "Column that identifies a row among the rows that a recipient sees. Repeat --key if this needs several columns."
 _REPLACE = "The given columns replace the stored ones."
 _REFRESH = "Schedule (UTC) for the stack's jobs: cron(0 * * * ? *) or rate(1 hour)."
 _STALENESS = "A refresh is due when the view is older than this, for example 2h; at most 3653d. [default: 0, no limit]"
@@ -135,7 +135,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     name: Name,
     sql: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_SQL)] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} {_REPLACE}")] = None,
-    no_key: Annotated[bool, typer.Option("--no-key", help="Remove the key columns, and compare whole rows.")] = False,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Remove key columns: refreshes compare whole rows.")] = False,
     refresh: Annotated[str | None, typer.Option(metavar="EXPRESSION", help=f'{_REFRESH} "" removes it.')] = None,
     max_staleness: Annotated[timedelta | None, duration_option("--max-staleness", _STALENESS)] = None,
 ) -> None:
@@ -222,7 +222,7 @@ def _promises(read: ViewSql) -> list[str]:
 
 
 def _partitions(cli: Operator, view: View, table: Table) -> list[dict[str, Any]]:
-    """Return a view's partitions, one per set of property values, including those without computed rows."""
+    """Return a view's partitions: one for each set of recipient properties, even if it has no computed rows yet."""
     holders = holders_by_audience(cli.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     existing = {each.audience: each for each in cli.admin.views.partitions.list(view.share, view.table_id)}

@@ -84,7 +84,7 @@ def keep_schedule(cli: Operator, view: View) -> str:
         schedules.remove(schedule_name(view))
     except NotFound:
         return ""
-    return "deleted its schedule; changes of rights still refresh it"
+    return "deleted the view's schedule; changes of rights still refresh the view"
 
 
 def drop_schedule(cli: Operator, view: View) -> None:

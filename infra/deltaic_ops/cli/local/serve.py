@@ -31,9 +31,9 @@ INTERRUPTED = 130
 
 @contextmanager
 def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILURES) -> Iterator[StopFlag]:
-    """Yield the flag that signals set; print an error of the block, and exit with code 1.
+    """Yield a StopFlag, which SIGINT and SIGTERM set; if the block raises one of `failures`, exit with code 1.
 
-    Until `serve_on` is called, a signal interrupts the block.
+    The error is printed first. A signal before `serve_on` runs interrupts the block (exit code 130).
     """
     stop = StopFlag(interrupts=True)
     stop.handle_signals()

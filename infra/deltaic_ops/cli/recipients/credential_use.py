@@ -27,7 +27,7 @@ _Key = Token | Invitation | OAuthClient | Policy
 def uses(
     cli: Operator, location: str, subject: "UsageFilter", by: Literal["token_id", "recipient_id"], ids: Collection[str]
 ) -> LastUses | None:
-    """Return times of last use by id (`by`); without a readable usage table, print a note and return None."""
+    """Return last uses by id in column `by` of the usage table; if unreadable, print a note and return None."""
     from deltaic_ops.usage.usage_report import last_uses
 
     if not location:

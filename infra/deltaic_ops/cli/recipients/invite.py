@@ -100,7 +100,7 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
 
 
 def _mail(created: IssuedInvitation) -> str:
-    """Return a mail draft (`X-Unsent`) without sender and addressee, which names only the recipient of the data."""
+    """Return a mail draft (`X-Unsent`) without sender and addressee, and with no other name than the recipient's."""
     mail, name = EmailMessage(), visible(created.invitation.recipient)
     mail["Subject"] = f"Data shared with {name}"
     mail["X-Unsent"] = "1"
