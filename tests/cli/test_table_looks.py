@@ -88,7 +88,7 @@ def test_an_unreadable_table_is_not_shared(looking: Deltaic, location: str, reas
     ("key", "message"),
     [
         ("iced/metadata/v1.metadata.json", "an Iceberg table: share it with --format iceberg"),
-        ("loose/p=1/a.parquet", "has Parquet files: convert them with deltalake.convert_to_deltalake"),
+        ("loose/p=1/a.parquet", "has Parquet files: convert it with deltalake.convert_to_deltalake"),
     ],
 )
 def test_a_folder_with_another_format_is_refused_with_a_hint(
