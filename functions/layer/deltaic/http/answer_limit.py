@@ -13,7 +13,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 _MAX_PIECE_BYTES: Final = 1 << 20
 _RESERVE_BYTES: Final = 2 << 20
-"""Bytes reserved below the limit for the current piece, the compressor's buffer, and the error line."""
+"""Bytes reserved below the limit for the chunk that is being sent, the compressor's buffer, and the error line."""
 
 
 class AnswerLimit:

@@ -29,7 +29,7 @@ def list_assets(request: Request) -> Response:
 def asset_kind(request: Request, endpoint: str) -> AssetKind:
     """Return the asset type of a route, and insert it into the endpoint's name in log and metrics.
 
-    One Lambda function serves all asset types, but operators and `deltaic usage` distinguish them.
+    One Lambda function serves all asset types, but operators and `deltaic usage` distinguish the types.
     """
     kind = next(kind for kind in _KINDS if f"{kind}s" in request.route)
     request.audit.add(endpoint=endpoint.format(kind))

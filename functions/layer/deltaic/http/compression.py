@@ -1,4 +1,4 @@
-"""Gzip compression of a stream: fast at first, and strong while sending is the bottleneck.
+"""Gzip compression of a stream: fast at first, strong (smaller but slower) while sending is the bottleneck.
 
 The fastest level of igzip takes a third of the time that creating a line takes. Where bandwidth is the limit (Lambda
 sends 2 MB/s after the first 6 MB), the processor is idle. Then zlib-ng takes six times as long, and its output is a
@@ -24,7 +24,7 @@ MEASURE_SECONDS: Final = 0.05
 """Minimum length of a measurement: it covers several flushes, so that a single slow flush has no effect."""
 
 _START_RATIO: Final = 1.5
-"""Ratio of sending to creating time above which strong compression starts; it makes a line 2 to 3 times as slow."""
+"""Ratio of sending to creating time that starts strong compression, with which a line takes 2 to 3 times as long."""
 
 _STOP_RATIO: Final = 0.25
 """Ratio of sending time to creating time below which strong compression ends."""
@@ -57,7 +57,7 @@ class GzipMember:
         return compressed
 
     def flush(self, *, strong: bool) -> bytes:
-        """Return the pending compressed bytes, and select strong or fast compression for the following bytes."""
+        """Return the pending bytes, and compress the following ones with zlib-ng (`strong`) or, faster, with igzip."""
         compressed: bytes = self._compressor.flush(isal_zlib.Z_SYNC_FLUSH)
         if strong is not self.strong:
             self.strong = strong
@@ -96,7 +96,7 @@ class SendTimer:
         self._sending_seconds += self._clock() - self._sending_since
 
     def strong(self, *, now: bool) -> bool:
-        """Return whether to use strong compression for the next bytes; `now` tells whether it is in use."""
+        """Return whether to compress the next bytes strongly; `now` is true if the previous bytes were."""
         timestamp = self._clock()
         elapsed = timestamp - self._measured_since
         if elapsed < MEASURE_SECONDS:
@@ -108,7 +108,7 @@ class SendTimer:
 def gzip_chunks(
     chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget, clock: Clock = time.perf_counter
 ) -> Generator[bytes]:
-    """Compress `chunks` into one gzip member; if they raise, append the line from `failed` and re-raise.
+    """Compress `chunks` into one gzip member; if they raise, append the line that `failed` returns and re-raise.
 
     Each flush records in `budget` how many bytes of `chunks` are compressed. The time in seconds, by `clock`, that the
     consumer takes for each piece determines the compression level.
@@ -136,7 +136,7 @@ def gzip_chunks(
 
 
 def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget) -> Generator[bytes]:
-    """Yield `chunks` uncompressed; if they raise, append the line from `failed` and re-raise."""
+    """Yield `chunks` uncompressed; if they raise, append the line that `failed` returns and re-raise."""
     try:
         for chunk in chunks:
             budget.settled += len(chunk)

@@ -147,7 +147,7 @@ def _join_chunks(stream: StreamedResponse) -> bytes:
 async def _send_stream(
     request_log: RequestLog, stream: StreamedResponse, send: Send, limit: AnswerLimit, budget: PageBudget
 ) -> None:
-    """Send the stream; if its source raises or a limit is reached, append the line of `failed` and raise."""
+    """Send the stream; if its source raises or a limit is reached, append the line from `stream.failed` and raise."""
     headers = dict(stream.headers)
     if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
@@ -181,7 +181,7 @@ async def _send_stream(
 
 
 def _last_lines(chunks: Generator[bytes]) -> bytes:
-    """Return the last bytes of a response that reached the time limit; empty if all chunks have been created."""
+    """Return the error line for a response that reached the time limit; empty if all chunks have been created."""
     try:
         return chunks.throw(DeadlineReached("the function's time limit is nearly reached"))
     except DeadlineReached:

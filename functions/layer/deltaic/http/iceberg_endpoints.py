@@ -14,7 +14,7 @@ from deltaic.sharing.runtime import sharing
 
 _JSON: Final = {"content-type": "application/json"}
 _ENCODED: Final = "shares%2f"
-"""Percent-encoded `shares/`, as some clients send it: redirected, because routes contain an unencoded slash."""
+"""Percent-encoded `shares/` of some clients: redirected to the unencoded path, because only that is a route."""
 READS: Final = frozenset({"GET", "HEAD"})
 
 

@@ -31,7 +31,7 @@ Ended = Literal["whole", "refused", "failed", "abandoned"]
 
 _TOKEN = re.compile(r"[\w-]{40,}")
 _QUERY_STRING = re.compile(r"\?\S*=\S*")
-"""Query string of a URL, which could contain a signature. Names of data files are as long as tokens, but are kept."""
+"""Query string of a URL, removed from `detail` because it could contain a signature."""
 
 
 @cache
@@ -45,7 +45,7 @@ def logger() -> "Logger":
 def error_fields(error: BaseException) -> dict[str, object]:
     """Return the log fields of an exception, without strings that are long enough to be tokens.
 
-    The field `detail` keeps long strings, because they name bucket, path or setting for the provider, but no queries.
+    The field `detail` keeps long strings, such as bucket and path, for the provider, but not the query strings of URLs.
     """
     if isinstance(error, DeltaicError):
         fields: dict[str, object] = {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
@@ -72,7 +72,7 @@ class RequestLog(msgspec.Struct, frozen=True):
     time: float = msgspec.field(default_factory=time.time)
 
     def record(self, status: int, ended: Ended, fields: Mapping[str, object], *, failed: bool = False) -> None:
-        """Write the request's log line and metrics; `fields` are additional fields of the log line."""
+        """Write the request's log line, with `fields` added, and metrics, which count it as a failure if `failed`."""
         now = time.perf_counter()
         milliseconds = round((now - self.began) * 1000, 1)
         line: dict[str, object] = {

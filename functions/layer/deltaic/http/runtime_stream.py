@@ -161,7 +161,7 @@ class Runtime:
         return stream
 
     def hook(self, client: type) -> None:
-        """Wrap methods of the client's class, passing on arguments that later versions of AWS's client may add."""
+        """Wrap the methods of a class of AWS's client that post responses; pass on arguments of later versions."""
         for name in _POSTS:
             setattr(client, name, self._skip_if_answered(client.__dict__[name]))
         if _WAIT in client.__dict__:
@@ -189,7 +189,7 @@ class Runtime:
 
 @functools.cache
 def find_runtime() -> Runtime | None:
-    """Wrap AWS's client, once for the process; returns None if it is absent or has an unknown interface."""
+    """Wrap AWS's client once for the process, as a Runtime; None if the client is absent or of unknown interface."""
     address = os.environ.get("AWS_LAMBDA_RUNTIME_API")
     # AWS's bootstrap imports its client before the handler; in other processes it is not imported.
     client, bootstrap = sys.modules.get("awslambdaric.lambda_runtime_client"), sys.modules.get("awslambdaric.bootstrap")
@@ -207,7 +207,7 @@ def find_runtime() -> Runtime | None:
 
 
 def _defines_posts(client: type) -> bool:
-    """Return whether this class itself defines both post methods, with the invocation's id as first argument."""
+    """Return whether a class itself defines both methods that post a result or an error, first argument `invoke_id`."""
     for name in _POSTS:
         post = client.__dict__.get(name)
         if not inspect.isfunction(post) or list(inspect.signature(post).parameters)[1:2] != ["invoke_id"]:

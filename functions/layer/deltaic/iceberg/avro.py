@@ -14,7 +14,7 @@ from zlib_ng import zlib_ng
 NULL: Final = b"\x00"
 """Encoded index of the null branch in a union of null and another type."""
 PRESENT: Final = b"\x02"
-"""Encoded index of the other branch in such a union; the encoded value follows."""
+"""Encoded index of the non-null branch in a union of null and another type; the encoded value follows."""
 END: Final = b"\x00"
 """Encoded end of the blocks of an array or a map."""
 _COMPRESSION_LEVEL: Final = 5
@@ -50,12 +50,12 @@ def items(encoded: Sequence[bytes]) -> bytes:
 
 
 def field(name: str, kind: Any, field_id: int) -> dict[str, Any]:
-    """Return the schema of a required record field, with its Iceberg field id."""
+    """Return the schema of a required record field of type `kind`, with its Iceberg field id."""
     return {"name": name, "type": kind, "field-id": field_id}
 
 
 def optional(name: str, kind: Any, field_id: int) -> dict[str, Any]:
-    """Return the schema of a record field that may be null, with its Iceberg field id."""
+    """Return the schema of a record field of type `kind` or null, with its Iceberg field id."""
     return {"name": name, "type": ["null", kind], "default": None, "field-id": field_id}
 
 

@@ -93,7 +93,7 @@ def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
 def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     """Parse a partition value from the Delta log; None and the empty string are null.
 
-    Times without a zone are in UTC (Delta protocol, "Partition Value Serialization"). Raises ValueError(type name).
+    Times without a zone are in UTC (Delta protocol, "Partition Value Serialization"). Raises ValueError.
     """
     if not text:
         return None

@@ -23,7 +23,7 @@ from deltaic.iceberg.table_version import MetadataContext, TableVersion
 FILES_A_MANIFEST: Final = 1_000
 _SMALL_MANIFEST: Final = FILES_A_MANIFEST // 2
 _SMALL_VECTOR_MANIFEST: Final = FILES_A_MANIFEST // 10
-"""Smaller than for data files, because moving deletion vectors to another manifest requires reading them again."""
+"""Size of small manifests of deletion vectors: smaller than of data files, because merging reads all vectors again."""
 
 _T = TypeVar("_T")
 _Field = dict[str, Any]

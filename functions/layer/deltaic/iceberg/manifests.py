@@ -54,7 +54,7 @@ class ListedManifest(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def files(self) -> int:
-        """Number of entries."""
+        """Number of files that the manifest lists."""
         return len(self.digests) // DIGEST
 
 
@@ -237,7 +237,7 @@ def _entry_schema(partition: Mapping[str, Any], *, is_deletes: bool) -> dict[str
 
 
 def _map_field(name: str, field_id: int, key_id: int, values: str) -> dict[str, Any]:
-    """Return the schema of a map with field ids as keys, which Avro encodes as an array of pairs."""
+    """Return the schema of a map from field ids to `values`, which Avro encodes as an array of pairs."""
     pair = avro.record(
         f"k{key_id}_v{key_id + 1}", [avro.field("key", "int", key_id), avro.field("value", values, key_id + 1)]
     )

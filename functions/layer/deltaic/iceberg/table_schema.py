@@ -110,7 +110,7 @@ def _id(content: str) -> int:
 
 
 class _Conversion:
-    """Recursive conversion; `path` has a column's logical names, for messages; `physical` has its names in files."""
+    """Recursive conversion of a schema; `path` has a column's logical names, `physical` its names in data files."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         settings = {name.lower(): value.lower() for name, value in configuration.items()}
@@ -178,7 +178,7 @@ class _Conversion:
     def _element(
         self, part: str, type_: Any, path: tuple[str, ...], nested: tuple[str, Mapping[str, int]], alias: str
     ) -> tuple[int, Any, dict[str, Any]]:
-        """Return field id, type and name mapping of an array's elements, or of a map's keys or values."""
+        """Return field id, type and name mapping of elements, keys or values, named `part` or `alias` in files."""
         element_name = f"{nested[0]}.{part}"
         field_id = _id("\0".join((*path, part)))
         if self._mapped:

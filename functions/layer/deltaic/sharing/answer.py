@@ -15,7 +15,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 _UNEXPECTED = DeltaicError("An unexpected error occurred on the server. Send the request again.")
 _ABORTED = b"!aborted: the response is incomplete; send the request again\n"
-"""Deliberately not JSON: the Python client accepts a truncated response, but fails on a line that is not JSON."""
+"""Last line, deliberately not JSON: the Python client accepts a truncated response, but fails on such a line."""
 
 
 class ResponseOptions(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ResponseOptions(msgspec.Struct, frozen=True):
     def parse(
         cls, capabilities: str | None, file_ids: str | None, page_budget: PageBudget | None = None, **more: Any
     ) -> Self:
-        """Parse the request headers; raises InvalidParameter. `more` are values of further fields."""
+        """Parse the values of two headers; `more` are values of further fields. Raises InvalidParameter."""
         paged = page_budget if page_budget is not None and page_budget.page_bytes else None
         return cls(Capabilities.parse(capabilities), file_id_hash(file_ids), paged, **more)
 
@@ -51,7 +51,7 @@ class ResponseOptions(msgspec.Struct, frozen=True):
         )
 
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:
-        """Return the hash for file ids that the client requests, by default that of the reference server."""
+        """Return the hash function for file ids: the requested one, by default that of the reference server."""
         return self.file_id_hash or response_format
 
 

@@ -18,7 +18,7 @@ class ResponseMetrics(msgspec.Struct):
     files: int | None = None
     """Number of file lines, including removed files and change data; None until file lines are rendered."""
     bytes: int = 0
-    """Total size of those files in bytes, according to the Delta log."""
+    """Total size of the counted `files` in bytes, according to the Delta log."""
     deletion_vectors: int = 0
     """Number of signed URLs of deletion vectors, in addition to `files`."""
     change_files: int = 0

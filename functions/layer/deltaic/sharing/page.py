@@ -30,10 +30,10 @@ class Page:
     """Iterator over the files of one page, in batches; afterwards, `next` is the start of the next page.
 
     `limit` is the row limit of the query, `max_files` the page size; None for no limit. `end_after` ends the page
-    earlier. Files are included until those before have `limit` undeleted rows (PROTOCOL.md, "limitHint"). A file
-    without statistics counts as 0 rows, so that a page has too many files rather than too few. With `by_partition`,
-    each page counts the rows of each partition separately: in delta format, Spark sends its limit but then drops files
-    of some partitions, by a filter that it did not send or that was truncated (decision 20).
+    earlier. A file is included if all earlier files have fewer than `limit` undeleted rows (PROTOCOL.md, "limitHint").
+    A file without statistics counts as 0 rows, so that a page has too many files rather than too few. With
+    `by_partition`, each page counts the rows of each partition separately: in delta format, Spark sends its limit but
+    then drops files of some partitions, by a filter that it did not send or that was truncated (decision 20).
     """
 
     def __init__(

@@ -19,7 +19,7 @@ def open_query(  # noqa: PLR0913 -- the parts of one request
     call: str = "query",
     pinned: PageClaims | None = None,
 ) -> SnapshotQuery | VersionRange:
-    """Return the prepared query; its page tokens are bound to `call`, and `pinned` has a submitted query's version."""
+    """Return the prepared query; its page tokens are bound to `call`. `pinned`: stored version of a submitted query."""
     if request.is_range:
         return data_range(RangeRequest(sharing, table, options, request, call, pinned), request)
     return SnapshotQuery(sharing, table, request, options, open_log(sharing, table), call=call, pinned=pinned)

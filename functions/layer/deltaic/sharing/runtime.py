@@ -59,7 +59,7 @@ def _iceberg_bucket() -> "ServerBucket":
 
     name = settings().iceberg_bucket
     if not name:  # a local gateway in front of a stack without the bucket
-        raise UnsupportedOperation("this server does not serve Iceberg clients: ask its provider to enable it")
+        raise UnsupportedOperation("this server has no Iceberg catalog: ask its provider to enable the catalog")
     return ServerBucket(name, _home())
 
 

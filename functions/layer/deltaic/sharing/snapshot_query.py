@@ -63,7 +63,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     call: str = "query"
     """Type of request, which page tokens are bound to: `query`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Version and format that were stored for a submitted query; None for a query without submission."""
+    """Version and format that were stored for a submitted query; None for a query that runs at once."""
 
     def pin(self) -> PageClaims:
         """Check a submitted query, and return its version and format for the later request for the result."""
@@ -224,7 +224,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
 
 def _file_lines(plan: _SnapshotPlan, batches: Iterable[FileBatch], metrics: ResponseMetrics) -> Iterator[bytes]:
-    """Yield the signed lines of files, in chunks, and count them in `metrics`; use the cache before `batches`."""
+    """Yield a page's signed lines, and count them in `metrics`; if all lines are cached, without reading `batches`."""
     cached_version = plan.cached_lines if plan.has_all_files else None
     all_lines = None if cached_version is None else cached_version.all_lines()
     metrics.files = 0

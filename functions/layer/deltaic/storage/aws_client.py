@@ -50,13 +50,13 @@ class Timeouts(NamedTuple):
 
 
 CATALOG: Final = Timeouts(1, 2)
-"""Two attempts need at most 6.5 s. API Gateway allows the authorizer 10 s."""
+"""Timeouts for DynamoDB and KMS: two attempts need at most 6.5 s. API Gateway allows the authorizer 10 s."""
 CONTROL: Final = Timeouts(2, 5)
-"""Two attempts need at most 14.5 s. API Gateway allows a function 29 s."""
+"""Timeouts for other services: two attempts need at most 14.5 s. API Gateway allows a function 29 s."""
 
 
 class _Service(NamedTuple):
-    """Protocol of an AWS service: JSON with the operation in a header, or form and XML (STS: empty `target`)."""
+    """Protocol of an AWS service: JSON with the operation in a header, or form and XML (with empty `target`)."""
 
     target: str
     version: str

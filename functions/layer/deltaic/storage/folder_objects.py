@@ -117,7 +117,7 @@ async def _head_all(
 
 @lru_cache(maxsize=16)
 def _client(storage: StorageConfig, in_host: bool, credentials: Credentials) -> Any:
-    """Return a botocore client, because `aws_client` lacks some listing parameters and bucket names."""
+    """Return a botocore client for S3, which `aws_client` does not support; `in_host`: the host name has the bucket."""
     from botocore.config import Config
 
     endpoint_option: Any = {"ignore_configured_endpoint_urls": True}  # the type stubs lack this option

@@ -58,7 +58,7 @@ def _is_delta(table: dict[str, Any]) -> bool:
 
 
 def _location(table: dict[str, Any]) -> str:
-    """Return a table's location, from the SerDe parameters if Spark stored it there (with a placeholder elsewhere)."""
+    """Return a table's location: Spark stores it in the SerDe parameter `path`, others in `Location`."""
     stored = table.get("StorageDescriptor", {})
     return str(stored.get("SerdeInfo", {}).get("Parameters", {}).get("path") or stored.get("Location", ""))
 

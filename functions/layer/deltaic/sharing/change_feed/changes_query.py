@@ -44,7 +44,7 @@ def list_changes(
     """Return the change data feed of a table (PROTOCOL.md, "Read Change Data Feed").
 
     Raises InvalidParameter for versions without recorded change data. The response starts with the metadata of the
-    latest version, or, for a client that requests historical metadata, of the first version: later changes follow.
+    latest version, or, if the client requests historical metadata, of the first version. Later metadata follows.
     """
     table = sharing.table(caller, name)
     table.audit_request(request)

@@ -52,7 +52,7 @@ class RangeRequest(msgspec.Struct, frozen=True):
     call: str
     """Type of request, which page tokens are bound to: `query`, `changes`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Version and format that were stored for a submitted query; None for a query without submission."""
+    """Versions and format that were stored for a submitted query; None for a request that is processed at once."""
 
     @property
     def binding(self) -> PageBinding:
@@ -237,7 +237,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             yield self._end(plan, next_page, plan.urls.expires_at_ms if files else None)
 
     def _later_line(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
-        """Return the line for a metadata or protocol change after the first version; empty unless requested."""
+        """Return a metadata or protocol line for a later version; empty if the client requests no such lines."""
         if commit.version == self.versions.first:
             return b""
         table = self.request.table
@@ -269,7 +269,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 def _live_features(
     visible: VisibleCommit, protocol: Protocol, metadata: Metadata, table: SharedTable
 ) -> frozenset[str]:
-    """Return the table features that readers of a commit need; raise for files that cannot be signed."""
+    """Return the table features that readers of a commit need; raise an error for files that cannot be signed."""
     for _, change in visible.changes:
         if isinstance(change, FileChange):
             check_locations(change, table.locations)

@@ -36,7 +36,7 @@ class DataChanges:
 
     @staticmethod
     def visible_changes(commit: CommitChanges, _visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the data changes of a commit; of the first shared version, only the added files."""
+        """Return a commit's added and removed files; only added files if it created the first shared version."""
         is_first = _is_first(commit, table)
         return [(number, change) for number, change in enumerate(commit.data()) if not is_first or _adds(change)]
 
@@ -50,7 +50,7 @@ class ChangeFeed:
 
     @staticmethod
     def visible_changes(commit: CommitChanges, visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the row-level changes of a commit; of the first shared version, only new files.
+        """Return a commit's row-level changes; only new files if it created the first shared version.
 
         A file that the commit removes and adds again with another deletion vector is not new: the two actions mean that
         some of its rows were deleted.
@@ -83,9 +83,9 @@ class VisibleCommit(msgspec.Struct, frozen=True):
     """Changes that the recipient may see."""
     removed: Mapping[str, RemovedFile]
     visibility: TableVisibility
-    """What the recipient may see in this version, for added files."""
+    """What the recipient may see in the version that the commit created; applies to added files."""
     before: TableVisibility
-    """What the recipient may see in the previous version, for removed files."""
+    """What the recipient may see in the previous version; applies to removed files."""
 
 
 class VisibleCommits(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ def _visible_changes(
     visibility: TableVisibility,
     before: TableVisibility,
 ) -> list[Numbered]:
-    """Return the changes without hidden files; visibility `before` applies to removed files."""
+    """Return changes of visible files: removed files by `before` (of the previous version), others by `visibility`."""
 
     def is_visible(change: Change) -> bool:
         if not isinstance(change, FileChange):
@@ -172,9 +172,9 @@ def _removes(change: Change) -> bool:
 def _may_split_updates(
     commit: CommitChanges, changes: Sequence[Change], visibility: TableVisibility, table: SharedTable
 ) -> bool:
-    """Return whether updates in visible cdc files may have their other row in hidden cdc files.
+    """Return whether an update may have only one of its two rows (old and new) in a visible cdc file.
 
-    A refresh of a view (a commit with the mark of a refresh) never moves rows between audiences.
+    A refresh of a view never moves rows between audiences, the groups of recipients that see the same rows.
     """
     if visibility.partition_filter is None:
         return False
@@ -197,7 +197,7 @@ def _may_split_updates(
 
 
 def _is_refresh(mark: str) -> bool:
-    """Return whether a commit is the refresh of a view, which `deltaic_pipeline.view_refresh` marks."""
+    """Return whether a commit's userMetadata (`mark`) is that of a view's refresh (`deltaic_pipeline.view_refresh`)."""
     try:
         return "view" in msgspec.json.decode(mark, type=dict[str, object])
     except msgspec.DecodeError:

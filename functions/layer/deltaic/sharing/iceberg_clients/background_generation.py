@@ -23,7 +23,7 @@ UNDER_WAY_SECONDS: Final = 900
 _REFUSED_SECONDS: Final = 3600
 """How long after a permanent error the generation of a version is not repeated."""
 _RETRY_AFTER: Final = 60
-"""Seconds. Iceberg's Java clients retry five times, few enough not to trigger the alarm on 5xx responses."""
+"""Seconds until a client should retry. Iceberg's Java clients retry five times, too few for the alarm on 5xx."""
 _EARLIER_SECONDS: Final = 3.0
 _BACKGROUND: Final = Bounds(files=1_000_000, earlier_seconds=300.0)
 """Limits that follow from the memory and timeout of the function."""
@@ -90,7 +90,7 @@ def _start_generation(sharing: Sharing, table: SharedTable, folder: str, version
 
 
 def _read_notes(keys: Sequence[str], last: _Note, version: int, now: float) -> DeltaicError | None:
-    """Return the error for a version that its notes imply; None if the generation should start."""
+    """Return the error that the notes (`.begun`, `.ended`) imply for a version; None to start the generation."""
     has_begun = keys[-1].endswith(_BEGUN)
     if has_begun and now < last.time + UNDER_WAY_SECONDS:
         return _unfinished()

@@ -74,7 +74,7 @@ def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, if_none_m
 
 
 def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> bytes:
-    """Return new credentials; raises the errors of `load_table`, and UnsupportedOperation for signed requests."""
+    """Return new credentials; raises the errors of `load_table`, and UnsupportedOperation if requests are signed."""
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
         raise UnsupportedOperation(f"The table {name} has no vended credentials: read it with signed requests.")

@@ -23,7 +23,7 @@ def folder_of(table: SharedTable, week: str) -> str:
 
 
 def since_of(table: SharedTable) -> int | None:
-    """Return the first version that the Iceberg metadata includes; None if it includes only the latest."""
+    """Return the first version that a table's Iceberg metadata includes; None if it includes only the latest."""
     return table.gate.start_version if table.gate.history_shared else None
 
 

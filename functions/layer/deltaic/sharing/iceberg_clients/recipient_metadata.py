@@ -31,7 +31,7 @@ from deltaic.sharing.snapshots import open_log
 from deltaic.storage.server_bucket import ServerBucket
 
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
-"""Errors that omit an earlier version: its log was deleted, or Iceberg cannot represent it."""
+"""Errors after which the metadata omits an earlier version: its log was deleted, or Iceberg cannot represent it."""
 
 _PUTS_AT_ONCE: Final = 16
 _INCOMPLETE_SECONDS: Final = 60.0
@@ -167,7 +167,7 @@ class _IndexGenerator:
         self._deadline = time.monotonic() + earlier_seconds
 
     def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
-        """Return the file index of a snapshot: the index `before`, extended by newer versions (all if `since`)."""
+        """Return a snapshot's file index: a new one, or `before` extended (with `since`, also by versions between)."""
         if before is None:
             files = self._checked_size(snapshot)
             if since is None or files <= FILES_A_MANIFEST:
@@ -218,7 +218,7 @@ class _IndexGenerator:
         return files
 
     def _oldest_files(self, earlier: range) -> frozenset[bytes] | None:
-        """Return the digests of the files of the earliest version that still exists, or None."""
+        """Return digests of the files of the earliest readable version in `earlier`; None if no version is readable."""
         first = bisect_left(earlier, 1, key=self._is_readable)
         with suppress(*_NOT_LISTED, IndexError):
             return live_digests(self._context, self._version(self._log.snapshot(earlier[first])))

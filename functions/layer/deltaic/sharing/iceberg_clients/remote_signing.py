@@ -89,7 +89,8 @@ def _find_allowed(
 ) -> tuple[StorageConfig, ObjectName]:
     """Return the storage and name of the object at `uri`; raises PermissionDenied if the client must not read it.
 
-    If `loaded` is None, the table is in Iceberg format and unfiltered, so all objects in its locations are allowed.
+    `loaded` is from the client's token. None means that the table is in Iceberg format and unfiltered: then all objects
+    in its locations are allowed.
     """
     bucket = sharing.iceberg_bucket()
     try:
@@ -128,7 +129,7 @@ def _is_metadata(key: str, folder: str) -> bool:
 
 
 def _since(table: SharedTable, loaded: SignedSet) -> int:
-    """Return the first version whose files can be read; raises InvalidParameter if `loaded` is no longer shared."""
+    """Return the first version whose files may be read; raises InvalidParameter if the loaded one is unshared now."""
     table.gate.check_version(loaded.version)
     since = since_of(table)
     return loaded.version if since is None else since

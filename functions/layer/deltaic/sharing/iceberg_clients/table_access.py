@@ -28,7 +28,7 @@ def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> Shared
     """Return a table that this recipient may read with an Iceberg client.
 
     Raises NotFound if the table does not exist, is not granted or is not open to Iceberg clients. Raises
-    UnsupportedOperation or InvalidParameter if Iceberg clients need its complete folder, but it is not shared.
+    UnsupportedOperation or InvalidParameter if Iceberg clients need its complete folder, but the folder is not shared.
     """
     table = sharing.table(caller, name)
     check_open(table)

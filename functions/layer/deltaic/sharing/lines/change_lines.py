@@ -104,10 +104,10 @@ def check_locations(change: FileChange, locations: TableLocations) -> None:
 
 
 def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[str, RemovedFile]:
-    """Return by path the partition values and size of removed files for which the commit lacks them.
+    """Return partition values and size, by path, of removed files for which the commit does not record both.
 
-    Old writers omit them in `remove` actions without `extendedFileMetadata` (Delta protocol, "Add File and Remove
-    File"), so they are read from the previous version. Raises TableUnreadable if that version does not have the file.
+    Old writers omit both in `remove` actions without `extendedFileMetadata` (Delta protocol, "Add File and Remove
+    File"), so the previous version is read. Raises TableUnreadable if the previous version does not have the file.
     """
     actions = [change.action for change in changes if isinstance(change, FileChange)]
     incomplete = {

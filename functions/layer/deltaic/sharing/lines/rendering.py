@@ -35,11 +35,10 @@ except ImportError:
     from hashlib import md5
 
 CHUNK_LINES: Final = 256
-"""Most lines of a chunk. URLs with a session token make it half a megabyte, which stays in the processor's cache until
-the chunk is compressed and sent."""
+"""Most lines of a chunk: at half a megabyte, with session tokens, it stays in the processor's cache until sent."""
 
 _PREPARED_ROWS: Final = 1024
-"""Most files to render together. More is hardly faster, and wasted if the page ends earlier."""
+"""Most files to render together: more would hardly be faster, and be wasted if the page ends earlier."""
 
 
 class FileStyle(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ class FileStyle(msgspec.Struct, frozen=True):
     response_format: ResponseFormat
     scheme: FileIdHash
     version: int | None = None
-    """Added to lines, with `timestamp`, if the client requests the snapshot by version or timestamp."""
+    """Version in all lines, with `timestamp`; None if the client requests no specific version or timestamp."""
     timestamp: int | None = None
     partition_columns: tuple[str, ...] = ()
     """Keys of partition values in parquet format; a column that the log omits is null, because Spark expects it."""
@@ -232,7 +231,7 @@ def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str,
 
 
 def _single_column_values(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None:
-    """Encode maps with a single partition column as JSON objects; None if there are several columns."""
+    """Encode maps that all have the same single key as JSON objects; return None for other maps."""
     count = len(column)
     first = integers(column.offsets.slice(0, 1))[0] if count else 0
     # The children of a slice are those of the complete array.
@@ -265,7 +264,7 @@ _encoded_values = lru_cache(maxsize=64)(_EncodedValues)
 
 
 def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
-    """Return the JSON before the statistics, and the statistics as JSON strings; empty for null."""
+    """Return the JSON key `stats`, and each file's value; if any is null, an empty key, and values with key."""
     before = b',"stats":'
     encoded = [_ascii_string(text) for text in texts(column)]
     if not column.null_count:

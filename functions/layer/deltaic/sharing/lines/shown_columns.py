@@ -7,7 +7,7 @@ from deltaic import compute as pc
 
 
 def shown_values(values: pa.MapArray, columns: frozenset[str] | None) -> pa.MapArray:
-    """Return a `map<string,string>` column with only the keys in `columns`; all if it is None."""
+    """Return a `map<string,string>` column with only the keys in `columns`; None keeps all keys."""
     if columns is None:
         return values
     is_shown: pa.BooleanArray = pc.is_in(values.keys, value_set=pa.array(sorted(columns), pa.string()))

@@ -1,4 +1,4 @@
-"""Combine the row filters that apply to one recipient: of the table, of the grant, and of a view's audience."""
+"""Combine the row filters for one recipient: of table, grant, and view audience (recipients with equal properties)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
 
 _NO_AUDIENCE: Final = ""
-"""Audience of a recipient without a required property; no view has rows for it."""
+"""Audience of a recipient without a required property; no view has rows for this audience."""
 
 
 def filtered_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Rights, int]:

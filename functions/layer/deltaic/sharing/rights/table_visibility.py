@@ -69,7 +69,7 @@ class TableVisibility(msgspec.Struct, frozen=True):
         return pruning if self.partition_filter is None else _RowFilter(self.partition_filter, pruning)
 
     def totals(self, snapshot: Snapshot, *, files_follow: bool = False) -> Totals:
-        """Return the number of visible files and their bytes; `files_follow` is passed to `Snapshot.totals`."""
+        """Return number and bytes of the visible files; set `files_follow` if a scan of the files follows."""
         return snapshot.totals(self.row_filter(None), files_follow=files_follow)
 
 
