@@ -134,7 +134,7 @@ class DatasetBenchmark:
         write_rows(spark, folder / "csv", rows)
 
     def round(self, number: int, parts: Sequence[str]) -> None:
-        """Run the cases of the given parts once, each with a new table."""
+        """Run the cases of the given parts (groups of cases) once, each case with a new table."""
         folder = self._folder / str(number)
         source = self.spark.read.csv(str(self._folder / "csv"), schema=SCHEMA, header=True, mode="FAILFAST")
         self._timed(BASELINE, lambda: source.write.format("delta").save(str(folder / "plain")))

@@ -44,7 +44,7 @@ class Service:
 
     @contextmanager
     def fresh(self) -> Iterator[Server]:
-        """Start a separate server process; yields it after it has loaded its functions and handled a request."""
+        """Start a separate server process; yields the server after it has loaded its functions and responded."""
         with gateway_over(self.environment, self.state) as stack:
             client = Client(stack.endpoint, self.token)
             wait_until_loaded(client)

@@ -93,7 +93,7 @@ class UrlReader:
 
 
 def _is_complete(status: int) -> bool:
-    """Return True for the status of a whole object, False for that of a range; raises a PullError otherwise."""
+    """Return True for an HTTP status of a whole object, False for a byte range; raises a PullError otherwise."""
     if status in {200, 206}:
         return status == 200  # noqa: PLR2004 -- OK: the store can ignore the Range header
     if status in {400, 401, 403}:

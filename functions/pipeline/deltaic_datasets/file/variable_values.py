@@ -31,7 +31,7 @@ EXAMPLES: Mapping[Kind, Value] = {
 
 
 def parse_value(kind: Kind, value: Value) -> Value:
-    """Convert a value to a variable's type: parse a string; raise ValueError if another value has a different type."""
+    """Convert a value to the type `kind`, by parsing if it is a string; raises ValueError if that is impossible."""
     if isinstance(value, str):
         return _parse_text(kind, value)
     match kind, value:

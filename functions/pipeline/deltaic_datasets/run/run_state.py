@@ -20,7 +20,7 @@ class Run:
     wait: timedelta = timedelta(0)
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
     runs: str = ""
-    """Runs table that shows whether an earlier attempt had nothing to commit; empty if this is the first attempt."""
+    """Location of the runs table, which shows if an earlier attempt had nothing to commit; empty at the first one."""
 
 
 @dataclass(frozen=True, slots=True)

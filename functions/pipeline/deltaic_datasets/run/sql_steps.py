@@ -35,7 +35,7 @@ def read_dataset(
     batch: "DataFrame | None" = None,
     windows: Mapping[str, Window] = MappingProxyType({}),
 ) -> DatasetRows:
-    """Return the rows of the last step. `batch` replaces the stream's source; `windows` limit sources by name."""
+    """Return the rows of the last step. `batch` has the rows of the stream's source; `windows` limit others."""
     dataset, sources = run.dataset, dict[str, Reading]()
     for name, source in dataset.sources.items():
         with locate_errors_at(run, ("sources", name)):
@@ -94,7 +94,7 @@ def _find_field(run: Run, refusal: PipelineError) -> Sequence[str | int]:
 
 
 def locate_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
-    """Add the position of the first value that does not match its source's schema to errors."""
+    """Add to errors of the block the position of the first value that does not match its source's schema."""
     remedy = "correct the files, or choose in `malformed` what happens to such rows"
     return explain_misfits({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
 

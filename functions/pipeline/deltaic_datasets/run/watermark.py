@@ -32,7 +32,7 @@ class Advance:
     dataset: str
     run: str
     number: int
-    """Sequence number of the run among the dataset's runs in this table; the highest has the current watermarks."""
+    """Sequence number of the run among the dataset's runs in this table. The last run has the current watermarks."""
 
     windows: Mapping[str, Window]
     aside: bool
