@@ -75,7 +75,7 @@ class NotFound(DeltaicError, status=404, code="RESOURCE_DOES_NOT_EXIST"):
 
 
 class AlreadyExists(DeltaicError, status=409, code="RESOURCE_ALREADY_EXISTS"):
-    """A resource of that name exists already."""
+    """A resource with the requested name exists already."""
 
 
 class Conflict(DeltaicError, status=409, code="CONFLICT"):

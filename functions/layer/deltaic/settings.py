@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     server_pages: _Switch = "enabled"
     """Whether clients that are known to follow `nextPageToken` get pages without requesting them (decision 92)."""
     page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
-    """Maximum bytes of such a page as sent: what Lambda sends at full speed, less a margin. 0 means no such pages."""
+    """Maximum bytes, as sent, of a page due to `server_pages`: what Lambda sends at full speed, less 5%; 0: none."""
 
     unread_statistics: _Switch = "disabled"
     """Whether file statistics are sent to clients that never read them."""

@@ -111,7 +111,7 @@ def to_text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
 
 
 def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
-    """Parse a `metaData` action; raises TableUnreadable with its `path` if it is invalid."""
+    """Parse a `metaData` action; raises TableUnreadable with the log file's `path` if the action is invalid."""
     try:
         encoding = action.get("format") or {}
         configuration = to_text_map(action.get("configuration"))
@@ -143,7 +143,7 @@ def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
 
 
 def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
-    """Parse a `protocol` action; raises TableUnreadable with its `path` if it is invalid."""
+    """Parse a `protocol` action; raises TableUnreadable with the log file's `path` if the action is invalid."""
     try:
         reader = int(action.get("minReaderVersion") or 1)
         writer = int(action.get("minWriterVersion") or 1)
@@ -160,7 +160,7 @@ def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
 
 
 def _parse_features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
-    """Return a sorted feature list; None for an empty list if the protocol version requires none."""
+    """Sort a feature list; None without a list, or for an empty one below `named_from`, which requires lists."""
     if names is None or (not names and version < named_from):
         return None
     return tuple(sorted({str(name) for name in names}))

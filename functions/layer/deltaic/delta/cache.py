@@ -33,7 +33,7 @@ class SnapshotCache:
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None
     ) -> Snapshot:
-        """Return a table version; the parameters and errors are those of `DeltaLog.snapshot`.
+        """Return a table version; `version` and `base` are as in `find_segment`, errors as in `DeltaLog.snapshot`.
 
         `table` identifies the table in this process by location and storage, not by its name in a share. A cached
         snapshot keeps using the store that it was created with, so stores must renew their credentials.

@@ -53,13 +53,13 @@ class CheckpointReader(msgspec.Struct, dict=True):
 
     @property
     def unread_manifest(self) -> LogFile | None:
-        """The file of the JSON manifest, if it is not read yet and has at most WINDOW_BYTES."""
+        """The checkpoint's JSON manifest (top-level file), still to be read; None if absent, read or too large."""
         file = self.checkpoint.files[0]
         is_read = self._supplied_manifest is not None or self._all_parts is not None or "_manifest" in vars(self)
         return None if is_read or not _is_manifest(file) or file.size > WINDOW_BYTES else file
 
     def supply_manifest(self, manifest: bytes) -> None:
-        """Use this content as the manifest instead of reading the file."""
+        """Use this content of the JSON manifest instead of reading the file."""
         self._supplied_manifest = manifest
 
     @property
@@ -85,7 +85,7 @@ class CheckpointReader(msgspec.Struct, dict=True):
 
     @cached_property
     def protocol_and_metadata(self) -> tuple[Protocol | None, Metadata | None]:
-        """Protocol and metadata of the checkpoint; None for each that it does not contain."""
+        """Protocol and metadata of the checkpoint; None for one that the checkpoint lacks."""
         if self._manifest is not None:
             return self._manifest.protocol, self._manifest.metadata
         protocol: Protocol | None = None

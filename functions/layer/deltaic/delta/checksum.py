@@ -33,7 +33,7 @@ class Checksum(msgspec.Struct, frozen=True):
     totals: Totals
 
     def agrees_with(self, tail: Tail, *, is_complete: bool) -> bool:
-        """Return whether this checksum matches the commits; `is_complete` if `tail` has all commits of the table."""
+        """Return whether this checksum matches the commits in `tail`: with `is_complete`, all commits of the table."""
         if (tail.protocol or self.protocol, tail.metadata or self.metadata) != (self.protocol, self.metadata):
             return False
         totals = Totals(tail.files.num_rows, pc.sum(tail.files["size"]).as_py() or 0)
@@ -55,7 +55,7 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
-    """Read a version checksum; None if missing or invalid. Raises Unavailable if incomplete."""
+    """Read the version checksum `file`; None if absent or invalid. Raises Unavailable for an unexpected length."""
     if file is None:
         return None
     path = LOG + file.name

@@ -1,7 +1,7 @@
 """Changes of commits: the actions that a reader of the change data feed needs, in log order.
 
-Delta protocol, "Reader Requirements for AddCDCFile": if a commit has cdc actions, readers use only those. A MERGE that
-changed no row can still rewrite files; such a commit has no changes.
+Delta protocol, "Reader Requirements for AddCDCFile": if a commit has cdc actions, readers ignore its `add` and `remove`
+actions. A MERGE that changed no row can still rewrite files; such a commit has no changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class CommitChanges(msgspec.Struct, frozen=True):
     size: int
     """Size of the commit file in bytes."""
     mark: str = ""
-    """The writer's `userMetadata`."""
+    """The commit's `userMetadata`, a string that its writer chose."""
 
     @property
     def metadata(self) -> Metadata | None:
@@ -59,7 +59,7 @@ class CommitChanges(msgspec.Struct, frozen=True):
         return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
 
     def change_data(self) -> list[Change]:
-        """Return the `cdc`, `metaData` and `protocol` actions; without `cdc` actions the same as `data`."""
+        """Return the `cdc`, `metaData` and `protocol` actions; without `cdc` actions, the result of `data`."""
         recorded = any(_is_cdc(action) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()
@@ -75,7 +75,7 @@ _lines: Final = msgspec.json.Decoder(_CommitLine, strict=False)
 
 
 class CommitRange(msgspec.Struct, frozen=True):
-    """Consecutive commits that are listed but not read yet; iteration reads them window by window."""
+    """Consecutive commits that are listed but not read yet; iteration reads a group of commits at a time."""
 
     contents: ReadFiles
     commits: Sequence[CommitFile]
@@ -87,7 +87,7 @@ class CommitRange(msgspec.Struct, frozen=True):
         return self.read(0)
 
     def read(self, after: int, at_once: int | None = None) -> Iterator[CommitChanges]:
-        """Read the commits except the first `after` ones; raises TableUnreadable for an invalid one.
+        """Read the commits except the first `after` ones; raises TableUnreadable for an invalid commit.
 
         `at_once` is the number of commits in the first fetch; each further fetch doubles it.
         """
@@ -102,7 +102,7 @@ class CommitRange(msgspec.Struct, frozen=True):
 
 
 def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, table: str) -> CommitRange:
-    """Return the commits `start` to `end`, both included; raises an error if one is missing.
+    """Return the commits `start` to `end`, both included; raises an error if a commit is missing.
 
     `table` identifies the table in the cache. Sends the same requests as `times.list_times`. Raises MalformedRequest
     for a range past the latest version, and TableUnreadable with the name of a missing commit.
@@ -120,7 +120,7 @@ def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, ta
 
 
 def commit_changes(content: bytes, path: str, version: int, file_time: int) -> CommitChanges:
-    """Decode one commit; its in-commit timestamp, if any, replaces the time of its file."""
+    """Decode one commit; its in-commit timestamp, if any, replaces `file_time` (time of its file)."""
     actions: list[Change] = []
     timestamp = file_time
     merged_nothing, mark = False, ""
@@ -155,7 +155,7 @@ def _merged_nothing(info: dict[str, Any]) -> bool:
 
 
 def _updates_none(info: dict[str, Any]) -> bool:
-    """Return whether the metrics of a commit report no updated rows; Spark and deltalake name them differently."""
+    """Return whether the metrics of a commit report no updated rows; its name differs between Spark and deltalake."""
     operation, metrics = info.get("operation"), info.get("operationMetrics")
     if operation == "MERGE" and isinstance(metrics, dict):
         updated = metrics.get("numTargetRowsUpdated", metrics.get("num_target_rows_updated"))

@@ -65,13 +65,13 @@ def decode_lines(content: bytes, path: str, lines: msgspec.json.Decoder[_Line]) 
 
 
 def decode_metadata(raw: msgspec.Raw, path: str) -> Metadata | None:
-    """Decode the `metaData` action of a line; None if the line has none."""
+    """Decode the `metaData` action of a line; None if the line has no such action."""
     action = decode_json(raw, path)
     return None if action is None else parse_metadata(action, path)
 
 
 def decode_protocol(raw: msgspec.Raw, path: str) -> Protocol | None:
-    """Decode the `protocol` action of a line; None if the line has none."""
+    """Decode the `protocol` action of a line; None if the line has no such action."""
     action = decode_json(raw, path)
     return None if action is None else parse_protocol(action, path)
 
@@ -101,7 +101,7 @@ def decode_json(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
 
 
 def to_windows(commits: Iterable[CommitFile], most_commits: int | None = None) -> Iterator[list[CommitFile]]:
-    """Group commits: each group has at most WINDOW_BYTES, or is a single larger commit."""
+    """Group commits: each group has at most `most_commits` and WINDOW_BYTES, or is a single larger commit."""
     window: list[CommitFile] = []
     window_bytes = 0
     for commit in commits:

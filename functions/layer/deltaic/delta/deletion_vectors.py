@@ -116,7 +116,7 @@ def decode_z85(text: str) -> bytes:
 
 
 def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
-    """Read the bytes in the `framed_range` of each vector from its file; None for inline vectors and for None.
+    """Read the bytes in the `framed_range` of each vector from its file; None for an inline or missing vector.
 
     Raises TableUnreadable for a missing file.
     """

@@ -1,4 +1,4 @@
-"""Check that this server supports a table's features, and list those that clients need.
+"""Check that this server supports a table's features, and list the features that clients must support.
 
 Delta protocol, "Table Features" and "Valid Feature Names in Table Features". Only reader features count, because writer
 features do not affect readers.
@@ -138,7 +138,7 @@ _PARTITION_VALUES_IN_FILES = ("materializePartitionColumns", "icebergCompatV1", 
 
 
 def partition_values_in_files(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Return the table feature by which data files also contain partition values; None without one."""
+    """Return the feature because of which data files also contain partition values; None if the table has none."""
     supported = {name.lower() for name in protocol.writer_features or ()}
     for feature in _PARTITION_VALUES_IN_FILES:
         enabled = metadata.configuration.get(f"delta.enable{feature[0].upper()}{feature[1:]}", "false")

@@ -20,7 +20,7 @@ class FileFilter(Protocol):
 
     @property
     def needs_statistics(self) -> bool:
-        """Return whether statistics can change the result; if not, neither statistics step is called."""
+        """Return whether statistics can change the result; if not, the two statistics methods are not called."""
 
     @property
     def needs_partition_values(self) -> bool:
@@ -36,12 +36,12 @@ class FileFilter(Protocol):
         """Select files by their partition values (`map<string,string>`)."""
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Return the leaf columns of `stats_parsed` to read, such as `minValues.price`; empty if none drop files."""
+        """Return the leaf columns of `stats_parsed` to read to drop files, such as `minValues.price`, or none."""
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
         """Select files by partition values and the columns in `typed_leaves`; the struct has no other columns.
 
-        Partition values that are not needed are null, here and in the next step.
+        Partition values that are not needed are null, here and in `by_json_statistics`.
         """
 
     def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:

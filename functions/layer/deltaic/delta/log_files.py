@@ -17,7 +17,7 @@ from deltaic.errors import TableUnreadable, Unavailable
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Convert errors about invalid contents or a missing file `name` to TableUnreadable.
+    """Convert errors in the `with` block, about a missing or invalid file `name`, to TableUnreadable.
 
     Errors of the store itself (throttled, denied, transient) are `deltaic.errors` already and pass unchanged.
     """
@@ -38,7 +38,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def public_path(path: str) -> str:
-    """Return a log file's path for recipients: relative to the root, or its name."""
+    """Return a log file's path for recipients: relative to the root, or only the name of a file elsewhere."""
     return path.rpartition("/")[2] if ":/" in path or path.startswith("/") else path
 
 

@@ -21,7 +21,7 @@ SIDECARS: Final = LOG + "_sidecars/"
 """Folder of the sidecar files of v2 checkpoints (Delta protocol, "Sidecar Files")."""
 
 LAST_CHECKPOINT: Final = LOG + "_last_checkpoint"
-"""Hint that shortens the listing of a long log; it can be outdated, wrong or missing."""
+"""File with a checkpoint version, from which a log listing can start; can be outdated, wrong or missing."""
 
 _VERSIONED: Final = re.compile(
     r"""(?P<version>\d{20})\.(?:
@@ -69,7 +69,7 @@ class CheckpointFiles(msgspec.Struct, frozen=True):
 
 
 def fingerprint(*files: LogFile) -> str:
-    """Return a short digest of listed log files, which changes if one is replaced."""
+    """Return a short digest of listed log files, which changes if one of the files is replaced."""
     text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -90,7 +90,7 @@ class LogListing(msgspec.Struct, frozen=True):
 
 
 def version_prefix(version: int) -> str:
-    """Return the prefix of a version's file names; a listing that starts at it begins with this version."""
+    """Return the common prefix of a version's file names; a log listing from there on begins with this version."""
     return f"{version:020d}"
 
 

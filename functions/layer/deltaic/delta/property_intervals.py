@@ -17,14 +17,14 @@ UNITS = {
 DELETED_FILES = "delta.deletedFileRetentionDuration"
 """Table property: retention of removed data files and of their tombstones in the log."""
 DELETED_FILES_DEFAULT = timedelta(days=7)
-"""Delta's default for that property."""
+"""Delta's default for the property DELETED_FILES."""
 
 PART = r"(\d+)\s+(week|day|hour|minute|second|millisecond|microsecond)s?"
 INTERVAL = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
 
 
 def parse_interval(text: str | None, default: timedelta) -> timedelta:
-    """Return a property's interval, or `default` for None; raises InvalidParameter if it is invalid."""
+    """Return a property's interval, or `default` for None; raises InvalidParameter if the text is invalid."""
     if text is None:
         return default
     if not INTERVAL.fullmatch(text.strip()):

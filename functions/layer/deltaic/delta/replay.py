@@ -34,7 +34,7 @@ class RemovedFile(NamedTuple):
 
 
 Displaced = Mapping[LogicalFile, RemovedFile | None]
-"""Logical files that the tail adds or removes and that existed before it; None if their sizes are unknown.
+"""Logical files older than the tail that its commits remove or add again -> size and partition values; None: unknown.
 
 If the first action of a file is a `remove`, the file existed before, provided that its writer follows the protocol. A
 commit that adds a file without data changes or `remove` may only update the file's statistics; then the value is None.
@@ -44,9 +44,9 @@ commit that adds a file without data changes or `remove` may only update the fil
 class Tail(msgspec.Struct, frozen=True):
     """Reconciled actions of the commits after the checkpoint; immutable, so threads can share a cached tail.
 
-    `files` are the files that it adds and does not remove, ordered by (path, deletion vector id), however commits are
-    stored.
-    `protocol` and `metadata` are the newest in the tail, None if it has none.
+    `files` are the files that these commits add and do not remove, ordered by (path, deletion vector id), whether the
+    commits are compacted or not.
+    `protocol` and `metadata` are the newest in these commits, None if there are none.
     """
 
     mentioned: Mentions
@@ -88,7 +88,7 @@ class Tail(msgspec.Struct, frozen=True):
         return drop_rows(len(paths), mentioned_rows) if mentioned_rows else None
 
     def advance(self, newer: "Tail") -> "Tail":
-        """Return this tail extended by a tail of the next commits."""
+        """Combine this tail with `newer`, the tail of the commits that follow it."""
         mask = newer.select_unmentioned(self.files["path"], self.files["deletionVector"])
         files = self.files if mask is None else pc.filter(self.files, mask)
         mentioned = dict(self.mentioned)
@@ -157,7 +157,7 @@ def _displace(
     *,
     detailed: bool,
 ) -> None:
-    """Update `displaced` with `first`, the first actions on files in the next older commit."""
+    """Extend `displaced` by the next older commit; `first` maps files to this commit's first action on them."""
     rewrites = any(isinstance(action, Remove) for action in first.values())
     for file, action in first.items():
         if isinstance(action, Remove):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from deltaic.errors import TableUnreadable
 
 TYPES: Final = ("type", "elementType", "keyType", "valueType", "sqlType")
-"""Keys of a JSON object in a schema whose value is a type: a name, or another object."""
+"""Keys in a schema's JSON whose value is a type: the type's name, or a JSON object."""
 
 
 def read_schema(schema_string: str) -> dict[str, Any]:

@@ -63,9 +63,9 @@ def find_segment(
 ) -> Segment:
     """Find the log files of `version`, by default of the latest version.
 
-    `base` requests the segment with exactly that checkpoint ("" for none), which a page token contains. `hint` is the
+    `base` is the identity of the checkpoint to start from ("" for none), which a page token contains. `hint` is the
     version of a checkpoint that the caller knows; it replaces the read of `_last_checkpoint`, and a wrong hint costs a
-    second listing. Raises MalformedRequest for a version that does not exist and for a missing base, TableUnreadable
+    second listing. Raises MalformedRequest for a version or base that does not exist, TableUnreadable
     for an empty log and for a gap. Requests: one listing, and the hint for the latest version.
     """
     if version is not None and base is not None:
@@ -90,7 +90,7 @@ def choose_segment(listing: LogListing) -> Segment:
 def find_earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
     """Return a segment of the same version from an earlier checkpoint or commit 0.
 
-    Raises `failure` if it is not about a missing, empty or corrupt checkpoint file, or if older commits are missing.
+    Raises `failure` unless this error is about a missing, empty or corrupt checkpoint file and older commits exist.
     """
     path, is_empty, _ = failure.detail.partition(": 0 bytes")  # see `reading` and `check_length`
     is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))
@@ -150,7 +150,7 @@ def _find_pinned(store: TableStore, version: int, base: str) -> Segment:
 
 
 def checkpoint_replaced_error() -> MalformedRequest:
-    """Return the error for a position whose checkpoint no longer exists."""
+    """Return the error for a page whose position names a checkpoint that no longer exists."""
     return MalformedRequest(
         "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
     )

@@ -69,7 +69,7 @@ class Snapshot:
         self._filtered_totals: dict[Hashable, Totals] = {}
         self._replayed: Tail | None = None
         self._earlier: tuple[Tail, int] | None = None
-        """Tail of an earlier version and the number of its commits, until this version's tail is read."""
+        """Tail (reconciled commits) of an earlier version, and their number, until this version's tail is read."""
         if previous is not None and previous.is_continued_by(segment):
             self._checkpoint = previous._checkpoint  # noqa: SLF001 -- of the same class
             self._earlier = previous._tail_so_far  # noqa: SLF001 -- of the same class
@@ -203,7 +203,7 @@ class Snapshot:
 
     @cached_property
     def has_deletion_vectors(self) -> bool:
-        """Return whether a live file has a deletion vector, or one was removed recently."""
+        """Return whether a live file has a deletion vector, or a file removed since the checkpoint had one."""
         if DELETION_VECTORS not in supported_features(self.protocol):
             return False
         vectors = self._tail.files["deletionVector"]
@@ -227,7 +227,7 @@ class Snapshot:
         """Return the live files in order from `start` on, with their positions.
 
         Reads commits and the beginning of the checkpoint before it returns, so that most errors of the log are raised
-        here and not in the middle of the response. Raises MalformedRequest for a position in another order.
+        here and not in the middle of the response. Raises MalformedRequest if `start` belongs to another order.
         """
         if start is None:
             start = Position(self.base, 0, 0, 0)
@@ -267,7 +267,7 @@ class Snapshot:
         return self._replay(self._checkpoint), self._parts
 
     def _replay(self, checkpoint: CheckpointReader | None) -> Tail:
-        """Return the reconciled later commits; if they must be read, read the checkpoint's manifest with them."""
+        """Return the tail; if commits must be read for it, also read the checkpoint's JSON manifest in parallel."""
         if self._replayed is None:
             # Read the attribute once, because another thread may reset it.
             earlier, commits = self._earlier or (None, 0)
@@ -289,7 +289,7 @@ class Snapshot:
     def _newest_first(
         self, commits: Sequence[CommitFile], checkpoint: CheckpointReader | None
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield commits newest first, with at most one window in memory."""
+        """Yield commits newest first, with at most one group (WINDOW_BYTES) in memory."""
         for window in to_windows(reversed(commits)):
             paths = [commit.path for commit in window]
             manifest = None if checkpoint is None else checkpoint.unread_manifest

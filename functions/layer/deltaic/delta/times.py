@@ -31,9 +31,9 @@ def file_times(listing: LogListing) -> dict[int, int]:
 
 
 def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Mapping[int, int]]:
-    """List the log from about `start` to `end`, and return commit times.
+    """Return a listing of the log from about `start` to `end`, and commit times by version.
 
-    Requests: one listing of a part of the log; if that does not determine the times, one of the complete log.
+    Requests: one listing of a part of the log; if its files do not determine the times, one of the complete log.
     """
     first = max(start - _LOOK_BACK, 0)
     listing = read_listing(store.list_log(version_prefix(first) if first else ""), until=end)
@@ -43,12 +43,12 @@ def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Map
 
 
 def file_time(store: TableStore, version: int) -> int | None:
-    """Return the time of one commit; None if missing. Sends requests like `list_times`."""
+    """Return one version's commit time, with the requests of `list_times`; None if the commit file is missing."""
     return list_times(store, version, version)[1].get(version)
 
 
 def _settled(listing: LogListing, start: int) -> bool:
-    """Return whether commits before this listing cannot change the times from `start` on.
+    """Return whether the times from `start` on are the same, whatever commits precede this listing.
 
     If no file is older than the one before, earlier commits can move `start` to at most the time of the first commit in
     this listing plus one millisecond per version. If a file's time is later than that, earlier commits do not

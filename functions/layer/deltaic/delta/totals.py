@@ -25,11 +25,11 @@ from deltaic.delta.scan.row_selection import Selection
 EXACT: Final = 20_000
 """Up to this number of `add` actions in a checkpoint, files are counted exactly, which takes about ten milliseconds."""
 _AHEAD: Final = 16 << 20
-"""Up to this number of bytes, the columns of a following scan are fetched with the counted ones, in one request."""
+"""Up to this number of bytes, the request for the counted columns also fetches the columns that the next scan reads."""
 
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
-    """Return the totals of a version's live files, exact for few files."""
+    """Return number and size of a version's live files; exact for a checkpoint of up to `exact` files."""
     log_count = _count_by_log(tail, parts, exact)
     counts = [log_count] if log_count else [
         _count_lines(tail, part.files) if isinstance(part, LinesPart) else _count_parquet(tail, part) for part in parts
@@ -84,9 +84,9 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
     *,
     files_follow: bool,
 ) -> tuple[int, int] | None:
-    """Count a checkpoint's files that a filter keeps, minus those that later commits removed; None as in _count_by_log.
+    """Count files of a checkpoint that a filter keeps and later commits do not remove; None to count by path.
 
-    Reads only partition values and sizes, not paths.
+    Reads only partition values and sizes, not paths. Also returns None for up to `exact` files: their paths are few.
     """
     removed = [remove for remove in tail.displaced.values() if remove is not None and remove.partition_values]
     adds = [part.num_adds for part in parts]
@@ -113,9 +113,9 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
 def _count_chosen(
     part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
 ) -> tuple[int, int] | None:
-    """Count the `add` actions that a filter keeps in row groups; None if that requires paths.
+    """Count the `add` actions that a filter keeps; None if only their paths show which rows are `add` actions.
 
-    With `few`, fetch all columns that a scan of these row groups reads, and keep them for the scan.
+    `few` means that a scan of these few row groups follows: also fetch its other columns, and keep them for the scan.
     """
     if not groups:
         return 0, 0
@@ -154,7 +154,7 @@ def _read_adds(
 
 
 def _count_by_log(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
-    """Count a checkpoint's files minus those that later commits removed; None if files are few or counts unknown."""
+    """Count a checkpoint's files minus files removed later; None for up to `exact` files or an unknown count."""
     adds = [part.num_adds for part in parts]
     removed = [remove.size for remove in tail.displaced.values() if remove is not None]
     if None in adds or len(removed) < len(tail.displaced) or sum(filter(None, adds)) <= exact:

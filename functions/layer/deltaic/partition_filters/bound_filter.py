@@ -105,7 +105,7 @@ class BoundFilter:
 
 
 def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> BoundFilter:
-    """Bind filters to a table and a recipient; raises TableUnreadable if one does not match the schema."""
+    """Bind filters to a table and a recipient; raises TableUnreadable if a filter does not match the schema."""
     binder = FilterBinder(metadata, properties)
     try:
         tests = [binder.bind(item) for item in filters]

@@ -56,7 +56,7 @@ class FilterBinder:
     """Convert filters to tests for one table and one recipient."""
 
     def __init__(self, metadata: TableMetadata, properties: Mapping[str, str] | None) -> None:
-        """Create a binder; with `properties=None`, it only checks filters, and no property is missing."""
+        """Create a binder; with `properties=None`, it only checks filters, and no property counts as missing."""
         self._columns = Columns(metadata)
         self._partition_columns = ", ".join(shorten(name) for name in metadata.partition_columns or ())
         self._properties = properties
@@ -171,7 +171,7 @@ class FilterBinder:
     def _values(
         self, operand: Operand, type_: ColumnType, other_side: Operand | None, *, single: bool = False
     ) -> Sequence[Value]:
-        """Return the values of a literal or property; empty if the recipient lacks the property."""
+        """Return the values of a literal or property (if `single`, not a list); empty if the recipient lacks it."""
         if isinstance(operand, FilterLiteral):
             return [_literal(operand, type_, other_side)]
         if self._properties is None or not isinstance(operand, Property):

@@ -1,4 +1,4 @@
-"""Parse the capabilities header, in which a client lists what it supports, and write that of the response.
+"""Parse the capabilities header, in which a client lists what it supports, and write the header of the response.
 
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
@@ -62,7 +62,7 @@ def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, a
 def file_id_hash(header: str | None) -> FileIdHash | None:
     """Parse the `fileidhash` header, which the response repeats; None without the header.
 
-    Raises InvalidParameter for any other value, even an empty one.
+    Raises InvalidParameter for an unknown value, even an empty string.
     """
     if header is None:
         return None

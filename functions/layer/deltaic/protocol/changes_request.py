@@ -68,7 +68,7 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal in the requests for all pages."""
+        """Return the parameters that must be equal in the requests for all pages of a result."""
         parameters = msgspec.to_builtins(self)
         return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 

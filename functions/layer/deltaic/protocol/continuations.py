@@ -42,7 +42,7 @@ class PageBinding(msgspec.Struct, frozen=True):
     recipient: str
     table_id: str
     call: str
-    """`query`, `changes`, or the id of the query with the paged result."""
+    """`query`, `changes`, or the id of the asynchronous query whose result is paged."""
     parameters: str
     """`sealed_tokens.checksum` of the request's `fingerprint`."""
     response_formats: tuple[ResponseFormat, ...]
@@ -54,7 +54,7 @@ class PageBinding(msgspec.Struct, frozen=True):
 
 
 class PageClaims(msgspec.Struct, frozen=True):
-    """Contents of a page token or submitted query: versions that stay the same, and the start of the page."""
+    """Contents of a page token or asynchronous query: versions that stay the same, and the start of the page."""
 
     version: int
     """Version of the snapshot, or first version of the range."""
@@ -63,11 +63,11 @@ class PageClaims(msgspec.Struct, frozen=True):
     latest_version: int
     """Latest version of the table at the time of the first page."""
     response_format: ResponseFormat
-    """Format of the first page; a later page might lead to another choice."""
+    """Format of the first page; a choice made for a later page might differ."""
     log_id: str
     """Key of the Delta log and of the newest commit that is read, which must not change between pages."""
     position: ResumePoint
-    """Empty for the first page, and for a submitted query."""
+    """Start of the page; empty for the first page, and for an asynchronous query."""
 
 
 class RefreshClaims(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ def check_rights(pinned: str, current: str) -> None:
 
 
 def check_log(pinned: str, current: str) -> None:
-    """Raise `InvalidParameter` if the log's id changed; `current` can be only the beginning of the id."""
+    """Raise `InvalidParameter` unless the first page's log id `pinned` is, or begins with, the log's id `current`."""
     if not pinned.startswith(current):
         raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 

@@ -71,7 +71,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
 def file(action: FileAction) -> dict[str, Any]:
     """Return the object of a `file` line, whose `deltaSingleAction` is an add, remove or cdc action.
 
-    Spark requires an id for a deletion vector in a file. Tags are private to the provider and omitted.
+    Spark requires an id for a deletion vector that is stored in a file. Tags are private to the provider and omitted.
     """
     vector = action.deletion_vector
     wrapper = present(

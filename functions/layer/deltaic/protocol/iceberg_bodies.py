@@ -86,7 +86,7 @@ def status(failure: DeltaicError) -> int:
 
 
 def error(failure: DeltaicError, missing_type: str) -> bytes:
-    """Return the error response; `missing_type` is its `type` for a missing resource."""
+    """Return the error response; `missing_type` is the error's `type` if a resource is missing."""
     code = status(failure)
     kind = missing_type if code == HTTPStatus.NOT_FOUND else _TYPES.get(HTTPStatus(code), "InternalServerError")
     return encode({"error": {"message": failure.message, "type": kind, "code": code}})

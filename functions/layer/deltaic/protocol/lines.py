@@ -1,4 +1,4 @@
-"""Write the lines of an NDJSON response; the renderer of many files must produce the same bytes.
+"""Write the lines of an NDJSON response; `sharing.lines.rendering` must produce the same bytes.
 
 A response is a sequence of ASCII lines, each a JSON object with one key, ended by a line feed. It is ASCII because the
 Python client also splits at U+2028 and similar characters, which JSON does not escape. Missing values are omitted,
@@ -26,7 +26,7 @@ class EndStreamAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     error_message: str | None = None
     """Cause of an incomplete response, for which the client must raise an error."""
     http_status_error_code: int | None = None
-    """HTTP status for that error; Spark retries 429 and 5xx."""
+    """HTTP status for the error in `error_message`; Spark retries 429 and 5xx."""
 
 
 def line(value: Mapping[str, Any]) -> bytes:

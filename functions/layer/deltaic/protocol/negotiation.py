@@ -32,7 +32,7 @@ _REFUSED: Final = "Unsupported Delta Table Properties"
 
 
 def canonical(feature: str) -> str:
-    """Return the canonical name of a feature, which is also that of its preview, for example `typewidening`."""
+    """Return a feature's name in lower case without `-preview` or `-dev`, for example `typewidening`."""
     return feature.strip().lower().removesuffix("-preview").removesuffix("-dev")
 
 
@@ -47,8 +47,8 @@ def choose_format(
 
     `misread_as_parquet` are features that the table uses and that a client of the parquet format would misread, such as
     deletion vectors. `needed_for_delta` are the reader features in use: with any of them, a client that supports both
-    formats gets delta, unless it does not list them. `user_agent` only affects the remedy in the message. Raises
-    UnsupportedOperation, with features and remedy, if the client cannot read the table in any format.
+    formats gets delta, unless it does not list these features. `user_agent` only affects the remedy in the message.
+    Raises UnsupportedOperation, with features and remedy, if the client cannot read the table in any format.
     """
     misread, needed = _relevant(misread_as_parquet), _relevant(needed_for_delta)
     announced = {canonical(feature) for feature in capabilities.reader_features} | SELF_CHECKED
@@ -76,7 +76,7 @@ def choose_format(
 
 
 def _relevant(features: Iterable[str]) -> list[str]:
-    """Return the canonical names without HARMLESS ones, sorted, so that messages do not vary."""
+    """Return the canonical names of features except HARMLESS, sorted, so that messages do not vary."""
     return sorted({canonical(feature) for feature in features} - HARMLESS)
 
 

@@ -38,7 +38,7 @@ def integer(text: str, limit: int) -> int | None:
 
 
 def number(text: str | None, limit: int) -> int | None:
-    """Parse a parameter as a number; None if absent. Raises `InvalidParameter` if it is not one."""
+    """Parse a parameter as a number; None if absent. Raises `InvalidParameter` if it is not a number."""
     if text is None:
         return None
     value = integer(text, limit)

@@ -45,7 +45,7 @@ def deletion_vector_error() -> UnsupportedOperation:
 
 
 def file(action: FileAction) -> dict[str, Any]:
-    """Return the File, Add File, CDF File or Remove File object."""
+    """Return the JSON object of a file: File, Add File, CDF File or Remove File in PROTOCOL.md."""
     if action.deletion_vector is not None:
         raise deletion_vector_error()
     return {

@@ -98,7 +98,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal in the requests for all pages."""
+        """Return the parameters that must be equal in the requests for all pages of a result."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _PAGE_FIELDS}
 
     def _check(self, *, async_query: bool) -> None:
@@ -141,7 +141,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
     def check_range(self, latest: int) -> tuple[int, int]:
         """Return the first and the last version of a range query, inclusive (step 6).
 
-        Raises InvalidParameter if it starts or ends after the latest version. (/changes instead limits the end.)
+        Raises InvalidParameter if the range starts or ends after the latest version. (/changes instead limits the end.)
         """
         start = self.starting_version or 0
         end = latest if self.ending_version is None else self.ending_version

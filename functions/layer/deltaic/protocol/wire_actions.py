@@ -66,7 +66,7 @@ class FileAction(msgspec.Struct, frozen=True):
     deletion_vector: WireDeletionVector | None = None
     """Only in delta format, and never for `cdf`."""
     base_row_id: int | None = None
-    """For row tracking, as the next field; only in delta format."""
+    """Id of the first row, for row tracking like the next field; only in delta format."""
     default_row_commit_version: int | None = None
 
 
@@ -91,6 +91,6 @@ class WireMetadata(msgspec.Struct, frozen=True):
     size: int | None = None
     num_files: int | None = None
     location: str | None = None
-    """If configured: the table's root; then further locations, and `url` and `dir`."""
+    """The table's root, if configured. The next fields: further locations, and the access modes `url` and `dir`."""
     auxiliary_locations: Sequence[str] = ()
     access_modes: Sequence[str] = ()

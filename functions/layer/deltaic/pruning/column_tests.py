@@ -142,7 +142,7 @@ class NoneOf(msgspec.Struct, frozen=True):
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """Test whether a string starts with `prefix`, or with `negated` does not; null passes neither."""
+    """Test whether a string starts with `prefix`, or if `negated`, does not start with it; null never passes."""
 
     prefix: str
     negated: bool = False
@@ -163,7 +163,7 @@ class Prefix(msgspec.Struct, frozen=True):
 
 
 class Null(msgspec.Struct, frozen=True):
-    """Test whether the value is null, or with `negated` is not null."""
+    """Test whether the value is null, or if `negated`, is not null."""
 
     negated: bool = False
 

@@ -55,7 +55,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def interval(literal: Literal, column: ColumnType) -> Interval | None:
-    """Return the possible values of a non-null literal when it is compared with a column of this type."""
+    """Return the range of values that a literal can have if compared with this column; None if undecidable or null."""
     text = literal.text
     if text is None:
         return None
@@ -169,9 +169,9 @@ def _time_interval(text: str, type_: ColumnType, column: ColumnType, tolerance: 
 
 
 def _zone_spread(literal: str, column: str, *, zoned: bool) -> int:
-    """Return the microseconds by which the client's unknown zone can shift the literal.
+    """Return the microseconds by which the client's unknown time zone can shift a literal of this type.
 
-    Local clocks of one zone can jump by up to a day, so two local times do not cancel out.
+    Local clocks of one zone can jump by up to a day, so the shifts of two local times do not cancel out.
     """
     if column == "timestamp":
         return 0 if zoned else ANY_ZONE

@@ -1,6 +1,6 @@
 """Derive facts about partition columns from files' partition values: one value, null, or unknown.
 
-Delta protocol, "Partition Value Serialization". A table has few distinct values, so each is evaluated once.
+Delta protocol, "Partition Value Serialization". A table has few distinct partition values, so each is evaluated once.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
 
 
 def _interpret(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
-    """Return whether a partition value may be null, and the string that it may be.
+    """Return whether a partition value may mean null, and the string that it may mean (None: no string).
 
     By the protocol an empty string is null; but Spark's reader may read it, or Hive's marker for null, as a string.
     """

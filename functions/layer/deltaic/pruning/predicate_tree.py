@@ -54,7 +54,7 @@ def any_of(nodes: Iterable[Node]) -> Node:
 
 
 def _flatten(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
-    """Return the parts of an AND or OR, or its result if one part decides it."""
+    """Return the parts of an AND or OR, or its result: that of a deciding part, `nothing` without parts."""
     flat: list[Node] = []
     for node in nodes:
         if node is (not nothing):
@@ -95,7 +95,7 @@ def _join_inequalities(nodes: list[Node]) -> list[Node]:
 def _group_literals(
     nodes: list[Node], operator: Literal["=", "<>"]
 ) -> tuple[list[Node], dict[tuple[TableColumn, Axis], list[Interval]]]:
-    """Return all nodes except comparisons by this operator, and the literals of those by column and axis."""
+    """Separate comparisons by `operator`: return the other nodes, and the literals compared, by column and axis."""
     remaining: list[Node] = []
     groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
     for node in nodes:

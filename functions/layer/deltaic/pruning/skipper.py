@@ -76,7 +76,7 @@ class Skipper:
         return _to_array(self._evaluate_partitions(self._partitions, partition_values, {}), len(partition_values))
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Return the leaf columns of `stats_parsed` to read, such as `minValues.price`; empty if none drop files."""
+        """Return the leaf columns of `stats_parsed` to read to drop files, such as `minValues.price`, or none."""
         return find_leaves(stats_parsed, self._columns)
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:

@@ -1,6 +1,6 @@
 """Convert the literals of a parsed SQL tree to values and types as in Spark.
 
-Only `sql_tree` imports this, after the parser. A literal that would be rounded, overflow or depend on
+Only `sql_tree` imports this module, after the parser. A literal that would be rounded, overflow or depend on
 Spark's configuration raises UnsupportedSql.
 """
 

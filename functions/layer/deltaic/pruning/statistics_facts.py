@@ -1,4 +1,4 @@
-"""Derive facts about columns from files' statistics, typed (`stats_parsed`) or JSON (`stats`).
+"""Derive facts about columns (bounds, nulls) from files' statistics, typed (`stats_parsed`) or JSON (`stats`).
 
 Delta protocol, "Per-file Statistics". Without a minimum there is no lower bound, a possibly truncated maximum gives a
 wider upper bound, and invalid statistics give no facts. Wide bounds (`tightBounds` false) are valid, but their null

@@ -81,7 +81,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
-    """Return `stats_parsed` without string views, and with `zoned` timestamps in UTC; None if missing."""
+    """Return `stats_parsed` without string views, and with UTC for the timestamps in `zoned`; None if missing."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
     if parsed is None or not (zoned or _has_views(parsed.type)):
         return parsed

@@ -140,9 +140,9 @@ Part = ParquetPart | LinesPart
 
 
 def bounded_groups(parts: Sequence[Part], file_filter: FileFilter | None) -> list[list[int] | None]:
-    """Return for each part the row groups that can contain matching files, by the bounds in its summary.
+    """Return for each part the row groups that can contain files that a filter keeps, by the part's summary.
 
-    None for a part without a summary, and for all parts without a filter.
+    The item is None for a part without a summary. Without a filter all items are None.
     """
     summaries = [part.summary if isinstance(part, ParquetPart) else None for part in parts]
     statistics = [summary.statistics for summary in summaries if summary is not None]

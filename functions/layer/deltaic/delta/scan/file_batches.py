@@ -42,7 +42,7 @@ class Position(NamedTuple):
     base: str
     """Identity of the checkpoint that determines the order; empty without a checkpoint."""
     part: int
-    """0 for the commits after the checkpoint, n for the n-th part of the checkpoint."""
+    """0 for the commits after the checkpoint, n for the n-th part (file) of the checkpoint."""
     row_group: int
     row: int
 
@@ -52,14 +52,14 @@ class FileBatch(msgspec.Struct, frozen=True):
 
     files: pa.RecordBatch
     start: Position
-    """Position of the first scanned row."""
+    """Position of the first row that was scanned for this batch."""
     num_scanned: int
     rows: pa.UInt64Array | None
-    """Offsets of the rows of `files` within the scanned rows; None for all."""
+    """Offsets of the rows of `files` within the scanned rows; None if all scanned rows are in `files`."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes of this batch in memory."""
         return int(self.files.get_total_buffer_size()) + (0 if self.rows is None else int(self.rows.nbytes))
 
     def slice(self, first: int, count: int) -> Self:
@@ -71,7 +71,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return type(self)(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
 
     def position(self, row: int) -> Position:
-        """Return the position of the file at index `row`; for `files.num_rows`, the start of the next batch."""
+        """Return the position of file `row` of this batch; for `files.num_rows`, where the next batch starts."""
         if row >= self.files.num_rows:
             return self.start._replace(row=self.start.row + self.num_scanned)
         offset = row if self.rows is None else self.rows[row].as_py()

@@ -29,7 +29,7 @@ _FIRST_ROWS: Final = 1024
 
 
 Unmentioned = Callable[[pa.StringArray, pa.StructArray | None], pa.BooleanArray | None]
-"""Returns a mask of the checkpoint rows that no later commit adds or removes; None if that is all of them."""
+"""Returns a mask of the checkpoint rows that no later commit adds or removes; None if these are all rows."""
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Scan(msgspec.Struct, frozen=True):
     def _scan_parquet(
         self, part: ParquetPart, groups: Sequence[int], start: Position, *, few: bool
     ) -> Iterator[FileBatch]:
-        """Scan these row groups of a part; `few` if bounds selected them, so that most contain matching files."""
+        """Scan row groups of a part; `few` means that bounds selected these groups, so most contain matching files."""
         cache = self.cache.part(self.table, part.identity)
         batch_rows = min(self.batch_rows, _FIRST_ROWS) if few else self.batch_rows
         scan = ParquetScan(part, self.file_filter, batch_rows, cache, read_ahead=few)
@@ -95,7 +95,7 @@ class Scan(msgspec.Struct, frozen=True):
     def _read(
         self, scan: ParquetScan, groups: Sequence[int], start: Position, select_unmentioned: Unmentioned | None
     ) -> Iterator[FileBatch]:
-        """Read the rows that the filter keeps; with `select_unmentioned`, drop those that later commits replace."""
+        """Read the rows that the filter keeps; with `select_unmentioned`, drop rows that later commits replace."""
         for row_batch in scan.rows(groups, start.row_group, start.row):
             rows = row_batch.from_row(start.row) if row_batch.row_group == start.row_group else row_batch
             for at in range(0, rows.files.num_rows, self.batch_rows):

@@ -27,7 +27,7 @@ class FilterCache(msgspec.Struct, frozen=True):
     filter: Hashable
 
     def find(self, groups: Sequence[int]) -> list[FileBatch] | None:
-        """Return the cached results of these row groups; None if one of them is not cached."""
+        """Return the cached results of these row groups; None if any result is not cached."""
         batches: list[FileBatch] = []
         for group in groups:
             chosen = self.cache.chosen.get((self.filter, group))

@@ -138,7 +138,7 @@ class ParquetFile:
         return reader
 
     def leaves(self, *prefixes: str) -> list[int]:
-        """Return the indexes of leaf columns whose dotted path is one of these, or nested in one of these."""
+        """Return the indexes of leaf columns whose dotted path is one of `prefixes`, or is nested in one."""
         below = tuple(prefix + "." for prefix in prefixes)
         # Two leaves have the same path if there is a field `a.b` and a field b of a.
         return [at for at, path in enumerate(self._paths) if path in prefixes or path.startswith(below)]
@@ -163,7 +163,7 @@ class ParquetFile:
         return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in group_ranges]
 
     def fetch(self, ranges: Sequence[tuple[int, int]], blocks: Blocks = NOTHING) -> Blocks:
-        """Return blocks that contain these ranges, with at most one call to the store for those not in memory."""
+        """Return blocks that contain these ranges, with at most one call to the store for ranges not in memory."""
         buffers, self._prefetched = self._blocks + self._prefetched + blocks, []
         missing = [span for span in ranges if find(buffers, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):

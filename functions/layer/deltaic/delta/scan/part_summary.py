@@ -15,7 +15,7 @@ SUMMARY: Final = "deltaic.summary"
 
 
 class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
-    """Summary of a sidecar that contains only `add` actions, or none."""
+    """Summary of a sidecar in which all actions, or none, are `add` actions."""
 
     path: str
     """Path of the sidecar, as written in the manifest."""
@@ -30,7 +30,7 @@ class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """For each row group with `add` actions, from the first on, statistics that are valid for all its files.
 
     The format is that of a file's statistics (Delta protocol, "Per-file Statistics"), with partition columns among the
-    others, and without null counts other than 0. Missing statistics are unknown.
+    others, and without null counts other than 0. A missing statistic means unknown.
     """
 
     @cached_property

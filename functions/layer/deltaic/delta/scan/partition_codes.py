@@ -40,7 +40,7 @@ class PartitionCodes(msgspec.Struct, frozen=True):
 
 
 def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCodes | None:
-    """Encode partition values of `alive` rows; None if rows lack keys or have them in another order.
+    """Encode the partition values of the rows in the mask `alive`; None if their maps differ in keys or order.
 
     Keys and values can be dictionary-encoded strings.
     """
@@ -73,7 +73,7 @@ def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCod
 
 
 def _encode_single_key(keys: pa.Array, items: pa.Array, alive: pa.BooleanArray) -> PartitionCodes:
-    """Encode a table's only partition column, with only the values that occur."""
+    """Encode the values of a table's only partition column; `distinct` has only values that occur."""
     encoded = pc.dictionary_encode(items)
     used = pc.dictionary_encode(encoded.indices, null_encoding="encode")
     values = pc.cast(pc.take(encoded.dictionary, used.dictionary), pa.string())

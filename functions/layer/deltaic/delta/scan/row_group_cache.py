@@ -2,12 +2,12 @@
 
     rows             decoded rows, cached from the second scan on
     cursors          unfinished scans, which the next page continues
-    partition codes  small, filters read them first
+    partition codes  dictionary-encoded partition values, which filters read first, small
     chosen rows      the few rows that a filter keeps, small
 
 All share one memory limit, and the least recently used are evicted first. Rows are by far the largest. A row group's
-rows are cached only if it is scanned again while its first scan is remembered, and the cache remembers only as many
-scans as their rows would fit. So a single scan evicts nothing. A table that does not fit is not cached in part: a full
+rows are cached only at its second scan. To detect it, the cache remembers first scans, but only of as many row groups
+as it could hold the rows of. So a single scan evicts nothing. A table that does not fit is not cached in part: a full
 scan would evict its own beginning.
 """
 
@@ -60,7 +60,7 @@ class PartCache:
         return False
 
     def pop_cursor(self, number: int, row: int) -> RowGroupCursor | None:
-        """Remove and return an unfinished scan that can continue at this row; None without one."""
+        """Take a row group's unfinished scan out of the cache if it can continue at `row`; else return None."""
         cursor = self._cursors.pop(number)
         if cursor is not None and not cursor.can_resume_at(row):
             self._cursors.put(number, cursor, cursor.nbytes)
@@ -69,7 +69,7 @@ class PartCache:
 
     @contextmanager
     def keep_unfinished(self, number: int, cursor: RowGroupCursor) -> Iterator[None]:
-        """Cache a cursor when the `with` block ends, if its row group is not finished."""
+        """Cache `cursor` (scan of a row group) when the `with` block ends, unless the row group is finished."""
         try:
             yield
         finally:

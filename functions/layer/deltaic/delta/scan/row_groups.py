@@ -18,15 +18,15 @@ class RowBatch(msgspec.Struct, frozen=True):
     files: pa.RecordBatch
     """One row in FILE_SCHEMA for each row of the row group."""
     mask: pa.BooleanArray | None
-    """`add` rows that the filter keeps by partition values and typed statistics; None for all rows."""
+    """Mask of `add` rows that the filter keeps by partition values and typed statistics; None for all rows."""
     parsed: pa.StructArray | None
-    """`stats_parsed`, if some `add` actions have no JSON statistics."""
+    """Typed statistics (`stats_parsed`), if some `add` actions have no JSON statistics."""
     is_final: bool = False
     """Whether JSON statistics cannot drop more of the masked rows."""
 
     @property
     def end(self) -> int:
-        """Index after the last row."""
+        """Index in the row group after the last row of this batch."""
         return self.start + int(self.files.num_rows)
 
     @property
@@ -65,7 +65,7 @@ class RowGroupCursor(msgspec.Struct):
     rows: list[RowBatch] = msgspec.field(default_factory=list)
     """Consecutive batches, up to `end`."""
     end: int = 0
-    """Index after the last decoded row."""
+    """Index in the row group after the last decoded row."""
     ended: bool = False
     """Whether no more rows can be read: the row group is finished, or decoding failed."""
 
@@ -75,7 +75,7 @@ class RowGroupCursor(msgspec.Struct):
         return self.fetched_bytes + sum(rows.nbytes for rows in self.rows)
 
     def can_resume_at(self, row: int) -> bool:
-        """Return whether a scan that starts at this row can continue here."""
+        """Return whether a scan from `row` on can use this cursor, because it has not passed `row`."""
         return bool(self.rows) and self.rows[0].start <= row
 
     def read(self) -> pa.RecordBatch | None:

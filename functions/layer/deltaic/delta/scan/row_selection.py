@@ -91,7 +91,7 @@ class Selection:
     def _by_typed_statistics(
         self, group: int, columns: "_SmallColumns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
     ) -> RowChoice:
-        """Filter the rows that passed by partition values; `partitions` can be None if not needed."""
+        """Filter rows by typed statistics; `partitions` has values and a mask of rows to test, None for all rows."""
         masks: list[pa.BooleanArray] = []
         is_final, adds = True, 0
         for at, batch in enumerate(columns.batches(group)):
@@ -129,7 +129,7 @@ class Selection:
 
 
 class _SmallColumns:
-    """Reader of small columns of row groups in ascending order; `coded` is as in Cursor."""
+    """Reader of small columns of row groups in ascending order; string columns in `coded` become dictionary arrays."""
 
     def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:
         self._part = part
@@ -167,5 +167,5 @@ def _find_typed_leaves(part: ParquetPart, file_filter: FileFilter) -> list[int]:
 
 
 def _refine(mask: pa.BooleanArray, verdict: pa.BooleanArray) -> pa.BooleanArray:
-    """Return a mask with its true values replaced by `verdict`, which has one value for each of them."""
+    """Return a mask with its true values replaced by the values of `verdict`, in order."""
     return mask if verdict.true_count == len(verdict) else pc.replace_with_mask(mask, mask, verdict)
