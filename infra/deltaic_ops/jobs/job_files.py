@@ -46,7 +46,7 @@ class DatasetFile:
         return cls(dataset, text.encode(), document.used)
 
     def put(self, client: "S3Client", bucket: str) -> str:
-        """Upload the file and return its S3 URL. The URL contains a hash, so the content at a URL is fixed."""
+        """Upload the file and return its S3 URL, which contains a hash of the content."""
         return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
 
 
