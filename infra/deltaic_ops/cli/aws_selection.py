@@ -38,7 +38,7 @@ class GlobalOptions:
     catalog: str | None = None
     tokens: str | None = None
     stack: str | None = None
-    """Stack whose outputs name the DynamoDB tables. The built-in AWS emulator has no stacks, so this excludes it."""
+    """Stack whose outputs name the DynamoDB tables. It excludes the built-in AWS emulator, which has no stacks."""
     stack_first: bool = False
     """Whether the stack takes precedence over environment variables that name the tables."""
     profile: str | None = None

@@ -18,7 +18,7 @@ from deltaic_ops.console.usage_pages import last_used
 from deltaic_ops.usage.usage_report import DAYS as USED_WITHIN
 
 _PAGE_SIZE: Final = 25
-"""Recipients on one page of the list; small, because the tokens of each are read."""
+"""Number of recipients on one page of the list; small, because the page reads the tokens of each recipient."""
 
 _MAX_THREADS: Final = 8
 _MAX_ENTRIES: Final = 200

@@ -23,7 +23,7 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.inspection.view_checks import validate_sql
 
 _FATAL_ERRORS = (LockLost, TooManyRequests, Unavailable)
-"""Errors after which other steps are not tried, because they would fail too."""
+"""Errors after which `apply` tries no more steps, because these would fail for the same reason."""
 
 _Fields = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ class PlanExecution:
             raise first
 
     def _carry_out_phase(self, steps: list[PlanStep]) -> Generator[PlanStep, None, list[StepFailed]]:
-        """Carry out a phase's steps, retry failed ones while any succeeds, and return those still failed."""
+        """Carry out a phase's steps, retry failed ones while any succeeds, and return the remaining failures."""
         while steps:
             failures: list[StepFailed] = []
             for step in steps:

@@ -124,7 +124,7 @@ def gateway_over(
 
 
 def _stack_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the functions' variables from a deployed stack's outputs; empty if it is missing or cannot be read."""
+    """Return the functions' variables from a deployed stack's outputs; empty if the stack is missing or unreadable."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

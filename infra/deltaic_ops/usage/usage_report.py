@@ -91,7 +91,7 @@ def report(  # noqa: PLR0913 -- location and selection of rows
 
 
 def names_in(admin: CatalogAdmin, share: str) -> list[str]:
-    """Return the full names of a share and its entries; none if the share does not exist."""
+    """Return the full names of a share and its entries; empty if the share does not exist."""
     try:
         share_name = admin.shares.get(share).name
     except NotFound:

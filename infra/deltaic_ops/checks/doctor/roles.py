@@ -30,7 +30,7 @@ _TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functi
 
 
 def check_signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
-    """Check that the signing role trusts the roles of the functions that sign URLs, and that these can assume it.
+    """Check that the functions that sign URLs can assume the signing role, and that this role trusts their roles.
 
     The check reads the trust policy, and calls IAM's policy simulator; it assumes no role.
     """

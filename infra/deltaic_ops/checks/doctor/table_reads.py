@@ -47,7 +47,7 @@ def read_schemas(tables: Sequence[Table], read: Read) -> Schemas:
 
 
 def check_logs(schemas: Schemas) -> Iterator[Finding]:
-    """Yield a finding for each table whose log could not be read, then one for all others."""
+    """Yield a finding for each table whose log could not be read, then a passed one for all others."""
     for name, schema in schemas.items():
         if isinstance(schema, DeltaicError):
             remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"

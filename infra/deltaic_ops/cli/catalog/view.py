@@ -195,7 +195,7 @@ def delete(cli: Operator, name: Name) -> None:
 
 
 def sibling_location(source: str, name: str, identifier: str) -> str:
-    """Return a location next to the source's folder, not in it, so that maintenance never touches the other's files.
+    """Return a folder for a view next to its source's folder, so that maintenance of one never touches the other.
 
     Raises InvalidParameter if the source is a whole bucket.
     """

@@ -147,7 +147,7 @@ def _carry_out(cli: Operator, run: "PlanExecution", steps: "Iterable[PlanStep]",
 
 
 def _schedule(cli: Operator, run: "PlanExecution", files: "Declaration") -> None:
-    """Delete schedules of deleted views and update all others, also those that an interrupted `apply` missed."""
+    """Delete schedules of deleted views; update those of all others, which an interrupted `apply` may have missed."""
     for view in run.deleted_views:
         drop_schedule(cli, view)
     changed = {view.table_id for view in run.changed_views}

@@ -240,7 +240,7 @@ class JobLine:
         return entry.main([self.job, f"--catalog={cli.connection.catalog_table}", *_without(self.arguments, _RUN_ONLY)])
 
     def for_emr(self) -> list[str]:
-        """Return the arguments for the job on EMR, without those that become fields of the job request."""
+        """Return the job's arguments for EMR, without the arguments that become fields of the job request."""
         return _without(self.arguments, (*_RUN_ONLY, "--run-id", "--memory", "--jar"))
 
     def run_on_emr(self, cli: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:

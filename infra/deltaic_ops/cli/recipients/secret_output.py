@@ -40,7 +40,7 @@ def hand_over(  # noqa: PLR0913 -- the created entry, its secret, and messages
     path: Path | None,
     server: str = "",
 ) -> None:
-    """Print the created token or client, and its secret unless a profile file contains it.
+    """Print the created token or client, and its secret unless a profile file contains the secret.
 
     Raises Unavailable, with a message that ends with `unusable`, if the secret could not be printed.
     """
