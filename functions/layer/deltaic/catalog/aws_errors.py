@@ -25,7 +25,7 @@ _SERVER_ERROR: Final = 500
 
 
 class ConditionFailed(Exception):
-    """The condition of write number `index` of a transaction failed, so nothing was written."""
+    """Error: the condition of write number `index` (from 0) of a transaction failed, so nothing was written."""
 
     def __init__(self, index: int, item: dict[str, Any] | None) -> None:
         super().__init__(f"the condition of write {index} failed")
@@ -35,7 +35,7 @@ class ConditionFailed(Exception):
 
 
 class Contended(Exception):
-    """Another DynamoDB transaction changed the same item at the same time: try again."""
+    """Error: another DynamoDB transaction changed the same item at the same time, so callers try again."""
 
 
 def to_operator_error(error: Exception) -> Exception:

@@ -17,7 +17,7 @@ _TTL: Final = timedelta(minutes=2)
 
 
 class LockLost(Conflict):
-    """Another process has taken the lock, so this process cannot write any more."""
+    """Error: another process has taken the lock on the catalog, so this process cannot write any more."""
 
 
 class LockedDynamo(Dynamo):

@@ -24,7 +24,7 @@ MOST_BYTES: Final = 8 << 20
 
 
 class LiveQueries(msgspec.Struct, frozen=True):
-    """The live queries of one recipient, as one read returned them."""
+    """The live (unexpired) queries of one recipient, as they were when the list was read."""
 
     expiries: list[tuple[int, int]]
     """Per query, its expiry in seconds since the epoch and the size of its parameters in bytes."""
@@ -38,7 +38,7 @@ class LiveQueries(msgspec.Struct, frozen=True):
         return cls([(expiry, nbytes) for expiry, nbytes in stored or () if expiry > now], stored)
 
     def check_room(self, nbytes: int, most: int) -> None:
-        """Raise TooManyRequests if a new query with `nbytes` bytes of parameters would exceed a limit."""
+        """Raise TooManyRequests if a new query with `nbytes` bytes would exceed `most` queries or `MOST_BYTES`."""
         stored_bytes = sum(size for _, size in self.expiries)
         if len(self.expiries) < most and stored_bytes + nbytes <= MOST_BYTES:
             return

@@ -1,4 +1,4 @@
-"""DynamoDB client that all code of a process shares."""
+"""Create the DynamoDB client that all code of a process shares."""
 
 import random
 from functools import cache

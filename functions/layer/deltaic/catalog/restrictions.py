@@ -51,7 +51,7 @@ def stored_end(ends_at: datetime) -> datetime | None:
 
 
 def copied_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the attributes of a recipient that the copy for the API functions also contains."""
+    """Return the attributes of a recipient that are also stored in its copy for the API functions."""
     names = {"properties", *Restrictions.__struct_fields__}
     return {name: value for name, value in attributes.items() if name in names}
 

@@ -14,7 +14,7 @@ from deltaic.catalog.live_queries import MOST, LiveQueries
 from deltaic.errors import Conflict, InvalidParameter, NotFound, TooManyRequests, Unavailable
 
 LIFE: Final = timedelta(days=1)
-"""How long clients can request the result, and an identical submission returns the same query."""
+"""Time during which clients can request a query's result, and an identical submission returns the same query."""
 
 PARAMETERS_BYTES: Final = 384 << 10
 """Maximum size of a query's parameters. A DynamoDB item can have 400 KB, and the other attributes need a few."""

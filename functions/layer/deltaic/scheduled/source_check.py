@@ -245,7 +245,7 @@ class _SourceCheck:
             ) from error
 
     def _list_filtered_tables(self) -> Sequence[Table]:
-        """Return all filtered tables of the catalog, which are read once, when the first new table is checked."""
+        """Return all tables of the catalog with filters or hidden columns, read once, for the first new table."""
         with self._lock:
             if self._filtered_tables is None:
                 self._filtered_tables = list(self._admin.tables.list_filtered())

@@ -51,7 +51,7 @@ class TokenIssuing:
         self._clock = clock
 
     def grant(self, issuer: str, body: bytes, authorization: str) -> tuple[OAuthClient, dict[str, Any]]:
-        """Return the client that sent a token request, and the response for it; raises Denied, Unavailable."""
+        """Return the client that sent a token request, and the response to send; raises Denied, Unavailable."""
         form = _form(body)
         client_id, secret = _credentials(form, authorization)
         if "grant_type" not in form:

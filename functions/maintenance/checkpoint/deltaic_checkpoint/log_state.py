@@ -43,7 +43,7 @@ class LogState:
     """The state of a table at one version (Delta protocol, "Action Reconciliation")."""
 
     single: dict[str, Action] = field(default_factory=dict)
-    """The current `protocol` and `metaData` actions."""
+    """The current `protocol` and `metaData` actions, by these names."""
 
     files: dict[FileKey, Action] = field(default_factory=dict)
     tombstones: dict[FileKey, Action] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._records.get(self._key(share, schema, name), self._missing(share, schema, name)))
 
     def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[_Entry]:
-        """Yield the entries of a share, or an excerpt of the entries of a schema, by name; raises NotFound."""
+        """Yield the entries of a share, or those of a schema that `excerpt` selects, by name; raises NotFound."""
         if schema is None:
             self._records.share(share)
             key_range = keys.in_share(self._item.kind, share)

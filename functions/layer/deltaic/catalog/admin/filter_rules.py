@@ -142,7 +142,7 @@ class Overlaps:
         return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered_share))]
 
     def check(self, entry: Entry) -> None:
-        """Raise InvalidParameter for an entry in a bucket of the stack, and for a view in a filtered share."""
+        """Raise InvalidParameter for an entry in the stack's buckets, or a view in a share granted with a filter."""
         buckets = {folder.bucket for folder in self.folders(entry)}
         if internal := buckets.intersection(self._records.buckets.stack_buckets()):
             raise InvalidParameter(

@@ -70,7 +70,7 @@ class RecipientAdmin:
         return self._records.recipient(name)
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Recipient]:
-        """Yield the recipients, or an excerpt of them, sorted by name."""
+        """Yield the recipients that `excerpt` selects (by default all), sorted by name."""
         return map(Recipient.read, self._records.all(keys.all_of("recipient"), excerpt, include_deleting=False))
 
     def update(

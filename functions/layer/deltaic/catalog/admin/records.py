@@ -95,7 +95,7 @@ class Records:
     def all(
         self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY, *, include_deleting: bool = True
     ) -> Iterator[Attributes]:
-        """Yield the entries in a key range, or an excerpt of them, sorted by key."""
+        """Yield the entries in a key range that `excerpt` selects (by default all), sorted by key."""
         items = self._dynamo.query(self.table, excerpt.narrow(key_range), page_size=excerpt.limit)
         return islice((item for item in items if include_deleting or "state" not in item), excerpt.limit)
 

@@ -49,7 +49,7 @@ class SchemaAdmin:
         return self._records.schema(share, name)
 
     def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
-        """Yield the schemas of a share, or an excerpt of them, sorted by name; raises NotFound."""
+        """Yield the schemas of a share that `excerpt` selects (by default all), sorted by name; raises NotFound."""
         self._records.share(share)
         return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
 

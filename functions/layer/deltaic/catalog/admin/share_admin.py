@@ -66,7 +66,7 @@ class ShareAdmin:
         return self._records.share(name)
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Share]:
-        """Yield the shares, or an excerpt of them, sorted by name."""
+        """Yield the shares that `excerpt` selects (by default all), sorted by name."""
         return map(Share.read, self._records.all(keys.all_of("share"), excerpt, include_deleting=False))
 
     def update(

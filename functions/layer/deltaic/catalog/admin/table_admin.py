@@ -35,7 +35,7 @@ _DEFAULTS: Final = {
     "followed": False,
     "unlisted": "",
 }
-"""Defaults that are not stored, because the IAM role of jobs may not write these attributes."""
+"""Default values of a table entry, which are not stored because the IAM role of jobs may not write them."""
 
 Validate = Callable[[Table, Table | None], Table]
 """Compares a new entry with the table's log; also gets the stored entry, if any. Returns the new entry, with the names
@@ -132,7 +132,7 @@ class TableAdmin(EntryAdmin[Table]):
         return self._change(share, schema, name, change)
 
     def find_many(self, share: str, schema: str, table_names: Iterable[str]) -> dict[str, Table]:
-        """Return the tables of a schema that exist among these names, by `Table.key`."""
+        """Return the existing tables of a schema with these names, in a dict by `Table.key`."""
         items = self._records.find_many(keys.asset("table", share, schema, name) for name in table_names)
         return {table.key: table for table in map(Table.read, items.values())}
 

@@ -31,7 +31,7 @@ _ID_CHARACTERS: Final = 12
 
 
 class LinkGone(Exception):
-    """The link is unknown, used, cancelled or expired; callers must not reveal which of these."""
+    """Error: an invitation link is unknown, used, cancelled or expired; callers must not reveal which of these."""
 
 
 @dataclass(frozen=True, slots=True)

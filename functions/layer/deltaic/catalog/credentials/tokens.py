@@ -15,7 +15,7 @@ from deltaic.catalog.writes import update
 from deltaic.errors import Unauthenticated
 
 PREFIX: Final = "dlt_"
-"""Prefix of secrets, by which secret scanners recognize a leaked token."""
+"""Prefix of the secrets of bearer tokens, by which secret scanners recognize a leaked token."""
 
 CHECK: Final = "check-"
 """Prefix of the ids of temporary tokens for an operator's checks."""
