@@ -19,7 +19,7 @@ Check = Callable[[], tuple[str, str] | None]
 
 
 def check_assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
-    """Yield a finding for each folder or table that does not match its entry, then a passed one for all others."""
+    """Yield a finding for each folder or table that differs from its entry, then a passed one for all others."""
     checks: list[tuple[str, str, Check]] = [
         (f"finds the {folder.kind} {folder.title}", _remedy(folder), partial(_check_folder, folder, schemas))
         for folder in folders
