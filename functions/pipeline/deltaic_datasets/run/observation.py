@@ -64,7 +64,7 @@ class ObservedPass:
 
 
 def wait_for_metrics(observation: "Observation") -> Any:
-    """Return an observation's metrics when ready, as a Scala map by name; None if Spark removed the observation."""
+    """Return an observation's metrics as a Scala map; None if Spark removed the observation or SECONDS passed."""
     deadline = time.monotonic() + SECONDS
     java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
     while java is not None and time.monotonic() < deadline:

@@ -35,7 +35,7 @@ def read_dataset(
     batch: "DataFrame | None" = None,
     windows: Mapping[str, Window] = MappingProxyType({}),
 ) -> DatasetRows:
-    """Return the rows of the last step. `batch` has the rows of the stream's source; `windows` limit others."""
+    """Return the rows of the last step. `batch` has the stream source's rows; `windows` limits rows of databases."""
     dataset, sources = run.dataset, dict[str, Reading]()
     for name, source in dataset.sources.items():
         with locate_errors_at(run, ("sources", name)):
