@@ -1,4 +1,4 @@
-"""Endpoints of Iceberg's REST catalog except those of single tables, and Iceberg error responses."""
+"""Endpoints of Iceberg's REST catalog except for single tables, and Iceberg error responses."""
 
 from http import HTTPStatus
 from typing import Final

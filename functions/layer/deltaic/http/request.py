@@ -25,7 +25,7 @@ class PublicRequest(msgspec.Struct, frozen=True):
     route: str
     """Path of the route in template.yaml, such as `/shares/{share}`."""
     path: str
-    """The request's path after the stage, still percent-encoded."""
+    """The request's path without API Gateway's stage, still percent-encoded."""
     names: Mapping[str, str]
     """The route's parameters (`share`, `schema`, `table`, `queryId`), URI-decoded once."""
     query: Mapping[str, str]

@@ -129,8 +129,8 @@ class RuntimeApiStream:
     async def accepted(self) -> None:
         """Wait for Lambda's 202 response: requesting the next invocation earlier causes a 403 and ends the runtime.
 
-        Only the content of socket buffers is unread at this point, so a client that needs longer has stopped reading.
-        Then the runtime may have to restart, which is better than waiting for the function's time limit.
+        Only the content of socket buffers is unread now. A client that reads the rest more slowly than `_MIN_SPEED` is
+        considered disconnected: the runtime may then restart, instead of waiting for the function's time limit.
         """
         try:
             async with asyncio.timeout(self._stall_seconds + min(self._written, _BUFFER_BYTES) / _MIN_SPEED):

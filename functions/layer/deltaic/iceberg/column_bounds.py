@@ -35,7 +35,7 @@ class FileMetrics:
         self._columns = [(column, avro.integer(ids[column.path])) for column in columns]
 
     def encode(self, texts: pa.StringArray) -> tuple[list[int | None], list[bytes]]:
-        """Return each file's row count, None without statistics, and its encoded maps of null counts and bounds."""
+        """Return each file's row count (None if missing) and encoded null counts and bounds, from JSON statistics."""
         rows, values = self._statistics.values(texts)
         nulls, lower, upper = [], [], []
         for column, key in self._columns:

@@ -28,7 +28,7 @@ class ListedSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """Iceberg format version: 3 with deletion vectors, else 2."""
     files: int
     rows: int
-    """Number of rows in all data files, including deleted ones."""
+    """Number of rows in all data files, including rows that deletion vectors delete."""
     deleted: int
     """Number of rows that deletion vectors delete."""
 
@@ -45,7 +45,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
     name_mapping: list[dict[str, Any]]
     """Iceberg name mapping for the files of all listed versions."""
     packed_removed: bytes = b""
-    """Encoded digests of files that the newest version no longer contains, with the last version that does."""
+    """Encoded digests of data files that only older versions contain, each with its last version."""
     generator: str = _FORMAT
 
     @classmethod
@@ -88,7 +88,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def removed(self) -> dict[bytes, int]:
-        """Digests of data files that only older versions contain, each with the last version that does."""
+        """Digests of data files that only older versions contain, each with the last version that contains the file."""
         return dict(_REMOVED.iter_unpack(self.packed_removed))
 
 

@@ -164,7 +164,7 @@ class _Generation:
         return _GeneratedVersion(snapshot, self._files.digests, tuple(data + deletes))
 
     def _group_by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
-        """Split manifest entries into those of baseline files and those of newer files, keeping their order."""
+        """Split manifest entries into entries of baseline files and entries of newer files, in unchanged order."""
         if self._baseline is None:
             return [entries]
         new = frozenset(entry.digest for entry in entries).difference(self._baseline)

@@ -16,11 +16,11 @@ class SharedNames(NamedTuple):
     shares: Sequence[tuple[str, Sequence[str]]]
     """Names of shares, each with the names of its first tables as `schema.table`."""
     more: bool
-    """Whether the recipient may read more shares or tables than these."""
+    """Whether the recipient may read more shares or tables than the named ones."""
 
 
 def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime) -> bytes:
-    """Return the page that a link opens, which describes the shared data; opening it does not use up the link."""
+    """Return the page that a link opens: a description of the shared data. The link can be opened again."""
     return document(
         f"Data shared with {recipient}",
         f"<h1>Data shared with {escape(recipient)}</h1>\n"
@@ -36,7 +36,7 @@ def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime
 
 
 def activated(contact: str, names: SharedNames, example: Example, profile: str, token_ends: datetime) -> bytes:
-    """Return the page with the profile to download and code that reads the data with it."""
+    """Return the page with the profile to download, and with code that uses the profile to read the data."""
     data = base64.b64encode(profile.encode()).decode()
     instructions = (
         "".join(

@@ -61,7 +61,7 @@ class SignedRequest(NamedTuple):
 
     uri: str
     headers: Mapping[str, str]
-    """Headers to add to those that were passed to `signed_request`."""
+    """Headers to send in addition to the headers that were passed to `signed_request`."""
 
 
 def signed_request(  # noqa: PLR0913, PLR0917 -- the parts of a signature
@@ -113,7 +113,7 @@ class UrlSigner:
     ) -> None:
         """Create a signer for object keys in `location`.
 
-        URLs expire after `ttl` (at most seven days), or with the credentials. Raises Unavailable if these have expired.
+        URLs expire after `ttl` (at most seven days), or with the credentials. Raises Unavailable if they have expired.
         """
         signing_time = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
         seconds = int(min(ttl, MAX_TTL).total_seconds())

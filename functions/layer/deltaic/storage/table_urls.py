@@ -51,7 +51,7 @@ class TableUrls:
         return signer.url(name.key)
 
     def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
-        """Convert paths in the Delta log to those for `signer.lines`; None if the caller must use `url` for each."""
+        """Convert paths in the Delta log to paths for `signer.lines`; None if the caller must use `url` for each."""
         return self._locations.relative(paths)
 
     def _signer(self, location: Location) -> UrlSigner:

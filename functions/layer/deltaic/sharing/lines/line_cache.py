@@ -32,7 +32,7 @@ _BYTES_PER_REFERENCE: Final = 300
 class _BlockKey(NamedTuple):
     scope: Hashable
     source: Hashable
-    """The checkpoint, or the version for commits after the checkpoint."""
+    """Identity of the checkpoint that has the files, or of the version for files in later commits."""
     part: int
     row_group: int
     number: int
