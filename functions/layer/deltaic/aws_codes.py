@@ -32,7 +32,7 @@ SKEWED: Final = ("Signature expired", "Signature not yet current")
 
 UNREADABLE: Final[Mapping[str, str]] = {
     "InvalidObjectState": "files of this table are archived: its provider must restore them",
-    "InvalidRequest": "files of this table are encrypted with a key that S3 lacks (SSE-C): its provider must change it",
+    "InvalidRequest": "files of this table have a key that S3 lacks (SSE-C): its provider must change the encryption",
     "KMS": "the KMS key of this table's files cannot be used: its provider must enable or replace it",
 }
 """Permanent S3 errors for objects that the caller may read: error code (up to a dot) -> cause and remedy."""

@@ -54,7 +54,7 @@ _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return Arrow's compute function with this name; it takes its arguments and then options."""
+    """Return Arrow's compute function with this name, which takes its arguments and then options."""
     try:
         function = get_function(_KEYWORDS.get(name, name))
     except KeyError:

@@ -15,7 +15,7 @@ from deltaic.lru import Lru, MemoryBudget
 
 _FOR_SNAPSHOTS: Final = 4
 _FOR_COMMITS: Final = 16
-"""Snapshots get a quarter of the memory limit, commits a sixteenth, and row groups of checkpoints the rest."""
+"""Divisor: commits get a sixteenth of the memory limit, snapshots a quarter, row groups of checkpoints the rest."""
 
 _COMMITS_IN_A_LISTING: Final = 300
 """Commits in one page of an S3 listing: a page has 1000 names, and a commit has up to three files."""

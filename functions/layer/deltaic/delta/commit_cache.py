@@ -15,7 +15,7 @@ from deltaic.lru import Lru, MemoryBudget
 _PER_COMMIT: Final = 400
 """Estimated bytes in memory of a commit's key."""
 _SHARE: Final = 2
-"""Divisor of the memory limit for one range: a larger range would evict its own beginning."""
+"""A range larger than the memory limit divided by this number is not cached: it would evict its own beginning."""
 
 ReadFiles = Callable[[Sequence[LogFile]], list[bytes]]
 """Returns the contents of log files in the given order; raises the same errors as `read_all_listed`."""

@@ -18,7 +18,7 @@ _ABSOLUTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(/.*)",
 _S3: Final = frozenset({"s3", "s3a", "s3n"})
 
 _HASHED_PER_BATCH: Final = 4096
-"""pc.is_in hashes its value set for each batch; above this number of names a dict lookup in Python is faster."""
+"""Maximum number of names for pc.is_in, which hashes them for each batch; above, a dict lookup in Python is faster."""
 
 
 class LogicalFile(NamedTuple):

@@ -28,7 +28,7 @@ class RemovedFile(NamedTuple):
     """Size and partition values of a removed file."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
     partition_values: Mapping[str, str | None]
     """Empty if the remove action does not contain them."""
 
@@ -69,7 +69,7 @@ class Tail(msgspec.Struct, frozen=True):
         """Return a mask of the checkpoint rows that the tail neither adds nor removes; None if these are all rows.
 
         Rows with a null path are in the mask. `vectors` are the DELETION_VECTOR values of the rows, None if no row has
-        one.
+        a vector.
         """
         if not self.mentioned or not len(paths):
             return None

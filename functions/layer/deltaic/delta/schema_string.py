@@ -25,7 +25,7 @@ def read_schema(schema_string: str) -> dict[str, Any]:
 
 
 def nested_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema, its columns and their types at every level, without primitive types."""
+    """Yield the JSON objects of a schema: itself, its columns and their nested types, at every level."""
     pending: list[Any] = [schema]
     while pending:
         part = pending.pop()

@@ -118,7 +118,7 @@ class Snapshot:
 
     @property
     def nbytes(self) -> int:
-        """Estimated bytes in memory."""
+        """Estimated bytes of this snapshot in memory."""
         tail_and_count = self._tail_so_far
         checkpoint_bytes = self._checkpoint.cached_bytes if self._checkpoint else 0
         return _LEAST_BYTES + checkpoint_bytes + (tail_and_count[0].nbytes if tail_and_count else 0)

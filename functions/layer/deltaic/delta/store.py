@@ -10,7 +10,7 @@ class LogFile(NamedTuple):
     name: str
     """File name without a folder."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     modified: int
     """Milliseconds since the epoch, UTC."""
     etag: str = ""

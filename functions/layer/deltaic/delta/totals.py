@@ -3,7 +3,7 @@
 Finding the checkpoint rows that later commits replace requires all paths: most of a second for a million files. Above
 EXACT files this module instead relies on the commits, as engines do that update checksums incrementally: a removed file
 existed before, and an added file did not. With a filter it also relies on the partition values in `remove` actions, if
-all of them have some.
+every `remove` action has them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -42,9 +42,9 @@ _EXAMPLES: Final = {
     "timestamp_ntz": "TIMESTAMP_NTZ '2024-12-31 12:00:00', without an offset",
     **dict.fromkeys(INTEGER_BITS, "a number such as 2024"),
 }
-"""How to write a literal by the type of its column."""
+"""Instruction for messages: how to write a literal for a column of each type."""
 _KINDS: Final = {"string": "text", "decimal": "number", **dict.fromkeys(INTEGER_BITS, "number")}
-"""Types of literals by the type of the column, if the names differ."""
+"""Kind of literal (`FilterLiteral.kind`) for each column type whose name differs from the kind."""
 
 
 def type_name(type_: ColumnType) -> str:

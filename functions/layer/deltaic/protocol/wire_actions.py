@@ -52,7 +52,7 @@ class FileAction(msgspec.Struct, frozen=True):
     """Physical column names and values as logged, in the order of the output. In parquet format it must contain every
     partition column, because Spark looks each up."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     stats: str | None = None
     """JSON string of the statistics, unchanged from the log; omitted for `cdf` and `remove`."""
     version: int | None = None

@@ -17,7 +17,7 @@ Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
 class Column(msgspec.Struct, frozen=True):
     """A column by its case-insensitive logical name, with one element per level of nesting.
 
-    `type` is the type in the predicate, None without one. If it is not the column's own type, the client omitted a
+    `type` is the type in the predicate, None if it has none. If it is not the column's own type, the client omitted a
     cast. An element can contain dots that separate levels, because JSON hints have a single name.
     """
 

@@ -1,7 +1,7 @@
 """Convert a parsed SQL tree to an expression.
 
 Only `sql_hints` imports this module, after the parser. A node with an unsupported argument (a negated LIKE, a subquery
-in IN) becomes Unknown; it is never ignored.
+in IN) becomes Unknown; the argument is never ignored.
 """
 
 from typing import Any, Final

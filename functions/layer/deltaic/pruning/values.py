@@ -44,7 +44,7 @@ _TIMESTAMP: Final = re.compile(
 )
 _NOT_FINITE: Final = {"inf": inf, "infinity": inf, "+infinity": inf, "-infinity": -inf, "-inf": -inf}
 INT64: Final = 1 << 63
-"""64-bit integers are at least minus this number and less than it."""
+"""Limit of 64-bit integers, which are at least -INT64 and less than INT64."""
 MAX_PRECISION: Final = 38
 EXACTLY: Final = Context(prec=200)
 """Decimal context without the default rounding to 28 digits."""

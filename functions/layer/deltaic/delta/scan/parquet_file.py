@@ -100,7 +100,7 @@ class ParquetFile:
     def zoned(self) -> frozenset[str]:
         """Dotted paths of INT96 columns, which are UTC instants although Arrow reads them without a time zone.
 
-        Spark writes timestamps as INT96 by default, but never those without a time zone.
+        Spark writes timestamps as INT96 by default, but never timestamps without a time zone.
         """
         schema = self.footer.schema
         return frozenset(path for path, at in self.columns.items() if schema.column(at).physical_type == "INT96")

@@ -31,7 +31,7 @@ class RowBatch(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory of the Arrow buffers."""
+        """Bytes in memory of this batch's Arrow buffers."""
         return int(self.files.get_total_buffer_size())
 
     def select_rows(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "RowBatch | None":
@@ -71,7 +71,7 @@ class RowGroupCursor(msgspec.Struct):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Bytes of this scan in memory."""
         return self.fetched_bytes + sum(rows.nbytes for rows in self.rows)
 
     def can_resume_at(self, row: int) -> bool:
