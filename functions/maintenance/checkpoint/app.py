@@ -20,7 +20,7 @@ from deltaic_checkpoint.checkpoint_run import CheckpointResult, RunContext, run_
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes it
-    """Write due checkpoints of all tables for which they are enabled, and return the number of tables by status."""
+    """Write the due checkpoints of all tables with enabled checkpoints, and return the number of tables by status."""
     config, dynamo = settings(), Dynamo()
     checkpointing = SharedLocations(config.catalog_table, dynamo)
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)

@@ -101,7 +101,7 @@ class Dynamo:
         return None if item is None else unmarshal_item(item)
 
     def batch_get(self, table: str, keys: Sequence[Key]) -> dict[Key, Attributes]:
-        """Return the items with these keys that exist, with strongly consistent reads of 100 items.
+        """Return the existing items with the given keys, with strongly consistent reads of 100 items.
 
         Requests keys that DynamoDB did not process again, after growing pauses; raises TooManyRequests if some remain.
         """
@@ -164,7 +164,7 @@ class Dynamo:
             request["ExclusiveStartKey"] = position
 
     def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
-        """Yield the items whose keys have these prefixes, in no order; DynamoDB reads the whole table.
+        """Yield the items whose keys have the given prefixes, in no order; DynamoDB reads the whole table.
 
         Only operators may scan. For thousands of recipients, a scan needs fewer requests than one Query for each.
         """

@@ -36,7 +36,7 @@ class GrantedTable(NamedTuple):
 
     @property
     def listing_entry(self) -> Table:
-        """The table with the access modes that this recipient may use, for listings."""
+        """The table with the access modes that the grant's recipient may use, for listings."""
         return _listing_entry(self.table, bool(self.grant.partition_filter), self.restrictions)
 
 

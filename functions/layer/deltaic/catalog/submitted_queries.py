@@ -17,7 +17,7 @@ LIFE: Final = timedelta(days=1)
 """Time during which clients can request a query's result, and an identical submission returns the same query."""
 
 PARAMETERS_BYTES: Final = 384 << 10
-"""Maximum size of a query's parameters. A DynamoDB item can have 400 KB, and the other attributes need a few."""
+"""Maximum bytes of a query's parameters. A DynamoDB item can have 400 KB, and other attributes need a few KB."""
 
 _ATTEMPTS: Final = 16
 """Maximum attempts to store a query: enough for 16 concurrent ones, because one is stored in each attempt."""

@@ -29,7 +29,7 @@ def public_jwk(public_key: bytes) -> dict[str, Any]:
 
 
 def signed_token(claims: dict[str, Any], key: Jwk, sign: Callable[[bytes], bytes]) -> str:
-    """Return a signed JWT with these claims; `sign` signs bytes and returns the signature in DER format."""
+    """Return a signed JWT with the given claims; `sign` signs bytes and returns the signature in DER format."""
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     header = {"alg": "ES256", "typ": "at+jwt", "kid": key["kid"]}

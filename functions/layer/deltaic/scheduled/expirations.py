@@ -40,7 +40,7 @@ def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> lis
 
 
 def select_expirations(items: Iterable[Expiring], now: datetime, until: datetime) -> list[Expiration]:
-    """Return the expirations of these items of the catalog that are between `now` and `until`, sorted by time."""
+    """Return the expirations of the given items of the catalog that are between `now` and `until`, sorted by time."""
     expirations = (_expiration_of(item, now) for item in items)
     return sorted(item for item in expirations if item is not None and now < item.ends_at <= until)
 

@@ -78,7 +78,7 @@ def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False)
 
 
 def iceberg_field(endpoint: str, *, serves_iceberg: bool) -> dict[str, str]:
-    """Return the profile field for Iceberg clients, if they are supported (OpenSharing, "Profile File Format")."""
+    """Return the profile field for Iceberg clients, or {} without Iceberg (OpenSharing, "Profile File Format")."""
     return {"icebergEndpoint": f"{endpoint}/iceberg"} if serves_iceberg else {}
 
 

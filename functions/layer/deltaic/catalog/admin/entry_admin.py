@@ -74,7 +74,7 @@ class EntryAdmin(Generic[_Entry]):
                 return entry
 
     def remove_all(self, share: str, schema: str) -> None:
-        """Delete every entry of this type from a schema whose deletion has begun."""
+        """Delete all tables, volumes or skills (the type of this object) of a schema whose deletion has begun."""
         for item in tuple(self._records.all(keys.in_schema(self._item.kind, share, schema))):
             self._remove(self._item.read(item))
 

@@ -65,7 +65,7 @@ class Follow(Item, frozen=True, kw_only=True):
         return f"{self.share}.{self.schema_name}"
 
     def excludes(self, name: str) -> bool:
-        """Return whether a pattern in `exclude` matches this table name."""
+        """Return whether a pattern in `exclude` matches the table name."""
         return any(fnmatchcase(name, pattern) for pattern in self.exclude)
 
 

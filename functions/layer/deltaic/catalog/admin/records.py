@@ -100,11 +100,11 @@ class Records:
         return islice((item for item in items if include_deleting or "state" not in item), excerpt.limit)
 
     def scan(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
-        """Yield the entries whose keys have these prefixes, in no order; reads the whole table (`Dynamo.scan`)."""
+        """Yield the entries whose keys have the given prefixes, in no order; reads the whole table (`Dynamo.scan`)."""
         return self._dynamo.scan(self.table, prefix)
 
     def find_many(self, entry_keys: Iterable[Key]) -> dict[Key, Attributes]:
-        """Return the entries with these keys, by key; omits keys without an entry."""
+        """Return the entries with the given keys, in a dict by key; omits keys without an entry."""
         return self._dynamo.batch_get(self.table, list(entry_keys))
 
     def count_storage_use(self, storage: str, change: int) -> Writes:

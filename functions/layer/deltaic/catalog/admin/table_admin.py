@@ -132,7 +132,7 @@ class TableAdmin(EntryAdmin[Table]):
         return self._change(share, schema, name, change)
 
     def find_many(self, share: str, schema: str, table_names: Iterable[str]) -> dict[str, Table]:
-        """Return the existing tables of a schema with these names, in a dict by `Table.key`."""
+        """Return the existing tables of a schema with the given names, in a dict by `Table.key`."""
         items = self._records.find_many(keys.asset("table", share, schema, name) for name in table_names)
         return {table.key: table for table in map(Table.read, items.values())}
 

@@ -52,12 +52,12 @@ class ViewPartitions:
                 raise Conflict(f"'{title}' was changed while it was refreshed: refresh it again") from None
 
     def remove(self, share: str, table_id: str, audiences: Iterable[str]) -> None:
-        """Remove a view's partitions for these audiences (names for recipients with equal properties)."""
+        """Remove a view's partitions for the given audiences (names for recipients with equal properties)."""
         for batch in _batches(list(audiences)):
             self._records.transact(self.removals(share, table_id, batch))
 
     def removals(self, share: str, table_id: str, audiences: Iterable[str]) -> Writes:
-        """Return the writes that remove a view's partitions for these audiences (recipients with equal properties)."""
+        """Return the writes that remove a view's partitions for audiences (recipients with equal properties)."""
         return [
             self._records.delete(keys.view_partition(share, table_id, audience), present=False)
             for audience in audiences

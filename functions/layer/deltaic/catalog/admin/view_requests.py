@@ -28,7 +28,7 @@ class ViewRequests:
         return View.read(self._records.change(keys.asset("view", share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
-        """Request a refresh of each view in these shares that has no rows for the recipient; raises NotFound.
+        """Request a refresh of each view in the given shares that has no rows for the recipient; raises NotFound.
 
         Call it after a change of the recipient or of a grant. It reads the recipient again, so that if both change at
         the same time, the later call sees both changes.

@@ -29,7 +29,7 @@ def checked_name(text: str) -> str:
 
 
 def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
-    """Return the id of a federation policy: a hash of these four values, the same for every recipient."""
+    """Return the id of a federation policy: a hash of issuer, audience, claim and subject, without the recipient."""
     return sha256(json.dumps([issuer, _subject_key(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
 
 

@@ -50,7 +50,7 @@ class ClientStore:
         return None if item is None else OAuthClient.read(item)
 
     def authenticate(self, client_id: str, secret: str) -> OAuthClient | None:
-        """Return the client with this id and secret, or None; compares secrets in constant time."""
+        """Return the OAuth client with the given id and secret, or None; compares secrets in constant time."""
         item = self._item(client_id)
         is_valid = compare_digest(_digest(secret), _UNKNOWN if item is None else item["secret_hash"])
         return OAuthClient.read(item) if item is not None and is_valid else None

@@ -27,16 +27,16 @@ class RecipientList(ABC, Generic[_Item]):
         self._tokens = tokens
 
     def list(self, recipient_id: str) -> Sequence[_Item]:
-        """Return a recipient's items, newest first, including expired ones until DynamoDB deletes them."""
+        """Return a recipient's policies, invitations or clients, newest first, also expired ones that still exist."""
         items = map(self._item.read, self._entries(recipient_id))
         return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
     def list_all(self) -> Iterator[_Item]:
-        """Yield the items of this type of all recipients, grouped by recipient (`Dynamo.scan`)."""
+        """Yield the policies, invitations or clients of all recipients, grouped by recipient (`Dynamo.scan`)."""
         return map(self._item.read, self._dynamo.scan(self._table, keys.KeyPrefix("recipient/", f"{self.kind}/")))
 
     def remove_all(self, recipient_id: str) -> None:
-        """Delete all items of a recipient whose own deletion has begun."""
+        """Delete all policies, invitations or clients of a recipient whose own deletion has begun."""
         for entry in self._entries(recipient_id):
             self._remove(entry)
 

@@ -34,7 +34,7 @@ class TokenStore:
         self._clock = clock
 
     def authenticate(self, bearer: str) -> Token:
-        """Return the active token with this secret (without the word `Bearer`).
+        """Return the active token with the given secret (without the word `Bearer`).
 
         Uses one strongly consistent read, so that it rejects a token as soon as it is revoked. Raises Unauthenticated
         with the same message for unknown, expired and revoked tokens. Reads nothing for a malformed token.
