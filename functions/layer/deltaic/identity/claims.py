@@ -37,7 +37,7 @@ def issuer_of(claims: Mapping[str, Any]) -> str:
 
 
 def matches(claims: Mapping[str, Any], *, audience: str, claim: SubjectClaim, subject: str) -> bool:
-    """Return whether a token's claim `aud` contains `audience`, and the claim named `claim` contains `subject`."""
+    """Return whether a token has the audience `audience` (claim `aud`) and the value `subject` in the claim `claim`."""
     audiences = claims.get("aud")
     if audience != audiences and not (isinstance(audiences, list) and audience in audiences):
         return False
