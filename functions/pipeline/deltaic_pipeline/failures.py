@@ -24,7 +24,7 @@ class LeaseLost(PipelineError):
 
 
 class ExpectationFailed(PipelineError):
-    """Error for rows that fail the dataset's expectations: none was written. `verdicts` has the results."""
+    """Error for rows that fail the dataset's expectations, so that no row was written; `verdicts` are the results."""
 
     code = "EXPECTATION_FAILED"
 
@@ -45,7 +45,7 @@ class Unfinished(PipelineError):
 
 
 class StepsFailed(PipelineError):
-    """Error for failed backfill steps: one message line for each step, and the exit code of the first."""
+    """Error for failed backfill steps: one message line for each step, and the exit code of the first failed step."""
 
     code = "STEPS_FAILED"
 

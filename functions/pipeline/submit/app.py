@@ -50,7 +50,7 @@ class JobRequest(BaseModel):
     """Dataset, table or view of the job; part of the job run's name."""
 
     run_id: RunId
-    """Id of the run. It starts no second job run unless the first one failed or was cancelled, and writes rows once."""
+    """Id of the run: a request with the same id starts another job run only if the first failed or was cancelled."""
 
     arguments: Annotated[list[Text], Field(max_length=100)]
     """Arguments of the job's command line, without the run id."""

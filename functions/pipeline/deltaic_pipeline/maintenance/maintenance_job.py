@@ -45,10 +45,10 @@ class MaintenanceJob:
     """Id of the run; OPTIMIZE runs only once for an id."""
 
     checkpoint_after: int | None = CHECKPOINT_AFTER
-    """Number of commits after the latest checkpoint from which a new one is written; None: never."""
+    """Minimum number of commits since the latest checkpoint for writing a new one; None: never."""
 
     sort_from: int | None = LEAST_FILES
-    """Number of files from which a v2 checkpoint is sorted by partition and clustering columns; None: never."""
+    """Minimum number of files for sorting a v2 checkpoint by partition and clustering columns; None: never."""
 
     v2_checkpoints: bool = False
     """Enable v2 checkpoints for the table; readers without support for them can no longer read it."""

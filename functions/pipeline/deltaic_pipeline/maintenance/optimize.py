@@ -41,8 +41,8 @@ class OptimizeResult:
 def protection(configuration: Mapping[str, str], readers: Sequence[Reader], window: timedelta) -> dict[str, str]:
     """Return the table properties to set so that no writer deletes commits that the readers need.
 
-    Writers delete old commits after each checkpoint. If a reader needs commits that are older than `window`, this is
-    disabled; otherwise commits are kept for at least that time.
+    Writers delete old commits after each checkpoint. If a reader needs commits that are older than `window`, this
+    deletion is disabled; otherwise commits are kept for at least `window`.
     """
     if configuration.get(LOG_CLEANUP, "true").lower() == "false":
         return {}
@@ -65,7 +65,7 @@ def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
 def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> OptimizeResult:
     """Compact small files in one commit, by the table's clustering or in Z-order of the given columns.
 
-    Skipped if this run has done it before, or if no rows have changed since: Z-order would rewrite the whole table.
+    Skipped if this run has run OPTIMIZE already, or if no rows have changed since an OPTIMIZE in the same order.
     """
     order = f" ZORDER BY ({', '.join(map(quoted, zorder_by))})" if zorder_by else ""
     if reason := _skip_reason(spark, location, zorder_by, run_id):
@@ -77,7 +77,7 @@ def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run
 
 
 def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:
-    """Write a checkpoint of the latest version; Delta hides failures, so the caller must check that it exists.
+    """Write a checkpoint of the latest version; Delta hides failures, so the caller checks that the checkpoint exists.
 
     The sidecars of a `v2` checkpoint are small enough to be written in parallel, and read one by one for sorting.
     """
@@ -106,5 +106,5 @@ def _skip_reason(spark: "SparkSession", location: str, zorder_by: Sequence[str],
 
 
 def mark_commits(spark: "SparkSession", run_id: str) -> AbstractContextManager[None]:
-    """Add the run id to all commits of the block, as `userMetadata`."""
+    """Add the run id to all commits within the block, as `userMetadata`."""
     return session_settings(spark, {USER_METADATA: mark(run_id)})

@@ -41,7 +41,7 @@ class LocationEntries:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Group of readers that can read a version and all later ones."""
+    """Group of readers (open requests, recipients or a stream) that can read a version and all later versions."""
 
     version: int
     """Oldest version that is kept for these readers."""
@@ -86,7 +86,7 @@ def find_entries(admin: "CatalogAdmin", location: str) -> LocationEntries:
 
 
 def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta | None = None) -> tuple[timedelta, str]:
-    """Return how long a version can be read after the next version's commit, and the setting that decides it."""
+    """Return how long a version can be read after the next version's commit, and the setting that gives this time."""
     open_requests = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
     deleted_files = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
     longest = max(open_requests, deleted_files, least or timedelta(0))
@@ -98,7 +98,7 @@ def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta |
 def readers(
     log: DeltaLog, entries: LocationEntries, streams: Sequence[StreamPosition], current_since: int, now_ms: int
 ) -> Iterator[Reader]:
-    """Yield the readers; the first one needs the version that was the latest at `current_since`.
+    """Yield a table's groups of readers; the first group needs the version that was the latest at `current_since`.
 
     A reader can have opened that version immediately before its successor's commit. Times are in ms since the epoch.
     """
@@ -116,7 +116,7 @@ def readers(
 
 
 def version_at(log: DeltaLog, time_ms: int) -> int:
-    """Return the version that was the latest at `time_ms` (ms since the epoch); 0 if that is unknown."""
+    """Return the version that was the latest at `time_ms` (ms since the epoch); 0 if the log cannot tell."""
     latest = log.snapshot()
     if time_ms >= latest.timestamp:
         return latest.version

@@ -63,7 +63,7 @@ class FileCounts:
     """Files in older versions that readers can use, or in commits that they can read."""
 
     young: Count = field(default_factory=Count)
-    """Other files that are younger than the retention window: a writer can be about to commit them."""
+    """Files that no reader needs, but younger than the retention window: a writer can be about to commit them."""
 
     unneeded: Count = field(default_factory=Count)
 
@@ -79,7 +79,7 @@ class NeededFiles:
 def find_needed(store: TableStore, locations: TableLocations, readers: Sequence[Reader]) -> NeededFiles:
     """Return the files that the readers need; raises `DeltaicError` if the log is not completely readable.
 
-    These are the files of the oldest version that readers need (or the oldest readable one), and all files that later
+    Needed files: those of the oldest version that readers need (or the oldest readable one), and all that later
     commits name. A million digests take some 100 MB of memory.
     """
     newest, older = Snapshot(store, find_segment(store)), Names()
@@ -158,7 +158,7 @@ def _has_delta_name(name: str) -> bool:
 
 
 def _spooled(spool: IO[str], tables: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield size and name of the spooled files, without files in the folders of nested tables."""
+    """Yield size and name of the files in the temporary list, without files in the folders of nested tables."""
     spool.seek(0)
     for line in spool:
         size, _, name = line.rstrip("\n").partition(" ")

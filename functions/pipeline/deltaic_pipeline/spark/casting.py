@@ -18,7 +18,7 @@ WIDER = {
     "float": {"double"},
     "date": {"timestamp_ntz"},
 }
-"""Other type changes that Delta's type widening allows (Delta protocol, "Type Widening")."""
+"""Wider types of each type, except decimals, by Delta's type widening (Delta protocol, "Type Widening")."""
 
 
 def is_lossless(source: "DataType", target: "DataType") -> bool:
@@ -50,7 +50,7 @@ def merge_fields(table: "StructType", rows: "StructType", *, widen: bool) -> "St
 
 
 def merge_types(table: "DataType", rows: "DataType", *, widen: bool) -> "DataType":
-    """Return the table's type with the fields of both types; with `widen`, the rows' type where it is wider."""
+    """Return the table's type, with fields added that only the rows have; with `widen`, the wider type of both."""
     from pyspark.sql import types
 
     match table, rows:

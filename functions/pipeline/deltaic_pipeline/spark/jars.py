@@ -62,7 +62,7 @@ def ensure_jars(jars: Sequence[Jar], machine: Machine, report: Callable[[str], N
 
     Copies missing jars from Maven's local repository or downloads them in parallel; each file is written atomically.
     If no jar is missing, no network is needed. `report` gets progress messages. Raises `PipelineError` with the jar,
-    the folder and the variable for a mirror.
+    the folder and the environment variable for another repository, if a jar cannot be downloaded.
     """
     folder = machine.cache / "jars"
     files = tuple(folder / jar.name for jar in jars)

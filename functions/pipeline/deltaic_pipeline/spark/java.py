@@ -24,13 +24,13 @@ REQUIRED = "17"
 PROBE_TIMEOUT_SECONDS = 30
 
 UNUSED_SECONDS = 30 * 86_400
-"""Age of an archive's last use after which it is deleted: its Java, jars or folders probably no longer exist."""
+"""Seconds without use after which a class archive is deleted: its Java, jars or folders probably no longer exist."""
 
 FEWEST_CLASSES = 15_000
 """Minimum number of classes for an archive (220 MB); a job that failed early has loaded fewer."""
 
 MAKING_SECONDS = 3600
-"""Time after which a process that has not finished its archive is assumed to be killed."""
+"""Seconds after which a process that has not finished its class archive is assumed to be killed."""
 
 # Renamed when it is complete, so that no JVM maps a part of it.
 MAKE = '''archive=$1 list=$2 claim=$3; shift 3
@@ -61,7 +61,7 @@ class Java:
     """Version of the virtual machine with its build, from `java.vm.version`."""
 
     def archive(self, cache: Path, class_path: Sequence[Path]) -> Path:
-        """Return the path of the class archive for this Java and class path, different after each modification."""
+        """Return the path of the class archive for this Java and class path; a changed jar gives another path."""
         versions = [self.build, *(f"{path} {path.stat().st_mtime_ns}" for path in class_path)]
         return cache / "classes" / f"{hashlib.sha256(chr(10).join(versions).encode()).hexdigest()[:16]}.jsa"
 

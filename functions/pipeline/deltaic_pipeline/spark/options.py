@@ -63,7 +63,7 @@ _PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readc
 
 
 def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown option for a format's reader with an error message; names with periods are Hadoop's."""
+    """Yield each unknown option of a format's reader, with an error message; skips Hadoop's (names with periods)."""
     reader_options = READERS.get(source_format)
     for name in options if reader_options else ():
         if "." not in name and name.lower() not in {option.lower() for option in reader_options or ()}:

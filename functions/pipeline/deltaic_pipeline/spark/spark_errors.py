@@ -46,7 +46,7 @@ SAFE_PHRASES = re.compile(
     r"is not a Parquet file|Unexpected end of input stream|Unexpected end-of-input|not in gzip format"
     r"|ExecutorLostFailure \(executor \S+ exited [^()]*\)( Reason: [^\n]*)?"
 )
-"""Parts of other exceptions' messages that contain no row data."""
+"""Parts without row data in messages of other Java exceptions; the rest of these messages is hidden."""
 
 GENERIC = re.compile(
     r"^\[(TASK_WRITE_FAILED|STREAM_FAILED|FAILED_EXECUTE\w*)\]|^\w*(SparkException|Py4JJavaError): \.\.\.$"

@@ -17,7 +17,7 @@ class StopFlag:
         self._requested = False
 
     def request(self, *_: object) -> None:
-        """Request a stop, also as a callback or signal handler; later requests have no effect."""
+        """Request a stop; can be a callback or signal handler. Requests after the first have no effect."""
         repeated, self._requested = self._requested, True
         if self.interrupts and not repeated:
             raise KeyboardInterrupt

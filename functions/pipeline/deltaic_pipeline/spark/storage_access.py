@@ -57,8 +57,8 @@ class S3Access:
     def hadoop(self) -> dict[str, str]:
         """Return the `fs.s3a.*` settings for Spark's S3 client.
 
-        They never include `fs.s3a.create.performance` (a second writer of a version then overwrites the first without
-        an error) and `delta.enableFastS3AListFrom` (VACUUM then deletes the table's log).
+        They never include `fs.s3a.create.performance` (a second writer of a version would overwrite the first without
+        an error) and `delta.enableFastS3AListFrom` (VACUUM would delete the table's log).
         """
         settings = {"fs.s3a.endpoint.region": self.region}
         if self.endpoint:

@@ -125,7 +125,7 @@ class JobCatalog:
         return created
 
     def next_step(self, name: EntryName) -> str:
-        """Return the command that an operator must run so that recipients can read the table; empty if none."""
+        """Return the command that an operator must run so that recipients can read the table; empty if not needed."""
         with contextlib.suppress(DeltaicError):
             if next(self.admin.grants.of_share(name.share), None) is None:
                 return f"no recipient can read {name.share} yet; next: deltaic grant create <recipient> {name.share}"

@@ -8,7 +8,7 @@ THE_TABLE = "the table, which gets no other without evolve_schema"
 
 
 def missing_column(name: str, columns: Iterable[str], owner: str) -> str | None:
-    """Return the error message if `columns` lack a column, else None; `owner` describes the columns' table."""
+    """Return the error message if `columns` lack `name`, else None; `owner` has the columns, such as `the table`."""
     names = list(columns)
     return None if name.lower() in names_by_lower_case(names) else unknown_name(name, names, f"a column of {owner}")
 
@@ -19,5 +19,5 @@ def names_by_lower_case(names: Iterable[str]) -> dict[str, str]:
 
 
 def unknown_name(name: str, names: Iterable[str], kind: str) -> str:
-    """Return the error message for an unknown name, with the most similar one of `names` as a suggestion."""
+    """Return the error message for a name that is not `kind` (such as `a column`), suggesting one of `names`."""
     return f"'{name}' is not {kind}" + did_you_mean(name, names)

@@ -34,7 +34,7 @@ _EVALUATED_OPTIONS = frozenset({"delimiter", "enforceschema", "header", "quote",
 
 
 def header_error(file: str, start: bytes, columns: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """Return the error that Spark would report for a CSV file's header; None if only Spark can check it."""
+    """Return the error that Spark would report for a CSV file's header; None if correct, or not checked here."""
     settings = {name.lower(): value for name, value in options.items()}
     separator, quote = settings.get("sep", settings.get("delimiter", ",")), settings.get("quote", '"')
     is_checked = (
@@ -64,7 +64,7 @@ def header_error(file: str, start: bytes, columns: Sequence[str], options: Mappi
 
 
 def nanoseconds_error(file: str, tail: bytes) -> str | None:
-    """Return an error if the footer of a Parquet file, in its last bytes, has nanosecond timestamps, else None."""
+    """Return an error if the last bytes of a Parquet file, its footer, declare nanosecond timestamps, else None."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

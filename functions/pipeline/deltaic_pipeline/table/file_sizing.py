@@ -14,7 +14,7 @@ LARGE = 512 << 20
 """Maximum size of a file in bytes, the same as in Delta's optimized writes."""
 
 RANGE = 16 << 20
-"""Bytes in memory of the rows of one file with a range of keys; the Parquet file has about a fifth of that."""
+"""Bytes in memory of the rows that `sort_into_ranges` puts in one file; the file itself has about a fifth of that."""
 
 MOST_PLAUSIBLE = 1 << 40
 """Maximum plausible estimate in bytes: Spark multiplies sizes of joined tables, and treats databases as infinite."""

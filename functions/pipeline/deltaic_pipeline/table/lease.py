@@ -112,8 +112,8 @@ def acquire(  # noqa: PLR0913 -- what, who, and three durations with defaults
 ) -> Iterator[Lease]:
     """Acquire the lease of a table's location for the block, and release it afterwards.
 
-    While another job holds it, this waits up to `wait` and calls `waiting` with a message that names the holder. Then
-    it raises `Conflict`. The block must call `Lease.confirm` before it acknowledges a commit.
+    While another job holds the lease, waits up to `wait`, and calls `waiting` with a message that names that job. Then
+    raises `Conflict`. The block must call `Lease.confirm` before it acknowledges a commit.
     """
     began = time.monotonic()
     deadline = began + wait.total_seconds()

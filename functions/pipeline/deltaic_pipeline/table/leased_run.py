@@ -62,7 +62,7 @@ def leased_run(  # noqa: PLR0913 -- the locations, their run, and the wait
     *,
     wait: timedelta = timedelta(0),
 ) -> Iterator[Attempt]:
-    """Acquire the leases of all locations for the block, in this order; the first is in the Spark job's name.
+    """Acquire the leases of all locations, in this order, for the block; the Spark job's name contains the first.
 
     If a lease is lost, the Spark jobs of this attempt are cancelled. Raises the same errors as `acquire`.
     """
@@ -93,8 +93,8 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
 ) -> Sequence[str]:
     """Set the table's properties and comments, create its catalog entries, and return the names of new entries.
 
-    Every run does both, so the next run repairs what fails here. `version` contains the run's rows; None: there were
-    none. Raises `Unfinished` if either step failed, and `LeaseLost`.
+    Every run repeats these steps, so the next run repairs a failed step. `version` is the table version with the run's
+    rows; None: the run had no rows. Raises `Unfinished` if either step failed, and `LeaseLost`.
     """
     missing: list[str] = []
     cause: DeltaicError | None = None

@@ -38,12 +38,12 @@ class LocationChecks:
         self._bucket = cache(self._check_bucket)
 
     def missing_bucket(self, location: str) -> str | None:
-        """Return an error message if a location's bucket does not exist; None if it exists or that is unknown."""
+        """Return an error message if a location's bucket certainly does not exist, else None."""
         match = _S3.fullmatch(location)
         return self._bucket(match[1]) if match else None
 
     def missing_source(self, path: str) -> str | None:
-        """Return an error message if no file matches a path or glob; None if one does or that is unknown."""
+        """Return an error message if certainly no file matches a path or glob, else None."""
         match = _S3.fullmatch(path)
         if match is None:
             bare_path = re.sub("^file:(//)?", "", path)
@@ -61,16 +61,16 @@ class LocationChecks:
         return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
 
     def beginning(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and first bytes of a file, or of the first file that matches `*`; None if unknown."""
+        """Return the path and first bytes of a file, or of the first file that matches `*`; None if unreadable."""
         return None if path.rpartition("/")[2].strip("*") == "" else self._excerpt(path, f"0-{MOST_OF_A_FILE - 1}")
 
     def footer(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and last bytes of a file, or of the first file in a folder; None if unknown."""
+        """Return the path and last bytes of a file, or of the first file in a folder; None if unreadable."""
         last = f"-{MOST_OF_A_FILE}"
         return self._excerpt(path, last) or self._excerpt(f"{path.rstrip('/')}/*", last)
 
     def _excerpt(self, path: str, byte_range: str) -> tuple[str, bytes] | None:
-        """Return the path and some bytes of the first file; `byte_range` is as in an HTTP Range header."""
+        """Return the first file at a path: its own path, and its bytes in the HTTP range `byte_range`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
@@ -119,7 +119,7 @@ class LocationChecks:
         return None
 
     def missing_table(self, location: str) -> str | None:
-        """Return an error message if a location has no Delta table; None if it has one or that is unknown."""
+        """Return an error message if a location certainly has no Delta table, else None."""
         lacks_log = self.missing_source(f"{location.rstrip('/')}/_delta_log/") is not None
         return self.missing_bucket(location) or (f"there is no Delta table at {location}" if lacks_log else None)
 
@@ -191,5 +191,5 @@ def _local(path: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def _is_read(name: str, pattern: str) -> bool:
-    """Return whether a file matches a pattern, and Spark reads it without decompression."""
+    """Return whether a file name matches a pattern, and Spark reads such a file without decompression."""
     return fnmatchcase(name, pattern) and name[:1] not in "._" and not name.lower().endswith(COMPRESSED)

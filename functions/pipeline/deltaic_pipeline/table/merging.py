@@ -25,12 +25,12 @@ MATCH = "__key_"
 """Prefix of additional columns: copies of the keys, by which `merge_states` matches rows."""
 
 NUMBER, EXISTING = f"{MATCH}number", f"{MATCH}existing"
-"""Number of a row, and of the matching table row, among rows with the same key; null without a matching row."""
+"""Columns: number of a row among rows with its key, and the same number of the table's matching row (null: none)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Columns with the validity period of a state (slowly changing dimension, type 2)."""
+    """Columns with the period in which a state (version of a key's row) is valid: slowly changing dimension, type 2."""
 
     at: str | None = None
     """Column of the new rows with the time from which they are valid; None: the time of this run."""
@@ -51,7 +51,7 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     """Insert rows with new keys and update changed rows, without rewriting unchanged rows.
 
     So the change feed, and every recipient's incremental read, has real changes only: nulls are equal, NaN equals NaN,
-    and 0.0 equals -0.0. `rows` are from `conform`; marked rows delete the row with their key.
+    and 0.0 equals -0.0. A row of `rows` (from `conform`) in which `DELETES` is true deletes the row with its key.
     """
     from delta.tables import DeltaTable
 
@@ -93,9 +93,9 @@ def merge_states(  # noqa: PLR0913 -- the parts of a merge
 ) -> None:
     """Close the current state of each key whose row changed, and add the new state, in one commit.
 
-    `rows` are from `with_validity` and `conform`; marked rows only close the current state. A changed row that is not
-    newer than the current state is an error. A row that equals the current state changes nothing, so the same input
-    can be delivered twice.
+    `rows` are from `with_validity` and `conform`; a row in which `DELETES` is true only closes its key's current state.
+    A changed row that is not newer than the current state is an error. A row that equals the current state changes
+    nothing, so the same input can be delivered twice.
     """
     from delta.tables import DeltaTable
 
@@ -145,7 +145,7 @@ def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], val
 
 @dataclass(frozen=True, slots=True)
 class KeyedChanges:
-    """Rows to merge: new rows, changed rows, and marked rows that delete a key."""
+    """Rows to merge, with counts: new rows, changed rows, and rows that delete their key."""
 
     rows: "DataFrame"
     count: int
@@ -161,10 +161,10 @@ def missing_rows(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> 
 def find_changes(
     rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
 ) -> "Iterator[KeyedChanges]":
-    """Yield the rows that change the table, persisted on disk for the block.
+    """Yield those `rows` that change the table (insert, update or delete), persisted on disk for the block.
 
-    `rows` are from `conform`; a marked row is a change if the table has its key. `ignored` columns are not compared.
-    Raises the same errors as `check_keys`, without another sort, and `PipelineError` for a duplicate key of the table.
+    `rows` are from `conform`. A row in which `DELETES` is true changes the table only if the table has its key. Columns
+    in `ignored` are not compared. Raises `PipelineError` like `check_keys`, and for a duplicate key in the table.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -226,7 +226,7 @@ def _require_columns(keys: Sequence[str], rows: "DataFrame") -> None:
 
 
 def number_rows(rows: "DataFrame", keys: Sequence[str], *columns: str) -> "DataFrame":
-    """Return columns of rows with each row's number within its key, by a sort, which is cheaper than a count."""
+    """Return columns of rows, and each row's number, from 1, among the rows with its key."""
     names = ", ".join(map(quoted, keys))
     return rows.selectExpr(*columns, f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) AS {NUMBER}")
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MissingKeys:
-    """Keys of a table that an extract lacks, and the reason why they must not be deleted, if any."""
+    """Keys of a table that a full extract of its source lacks; `refusal`: reason not to delete them, or empty."""
 
     keys: "DataFrame"
     count: int
     since: int | None
-    """Time until which their states are valid, in microseconds since 1970: the latest `valid_from` of the extract."""
+    """End of the missing keys' states, in microseconds since 1970: the latest `valid_from` of the extract's rows."""
 
     refusal: str
 

@@ -8,7 +8,7 @@ HUNDRED = Decimal(100)
 
 
 def check_limit(text: str) -> str:
-    """Return a limit unchanged; raises ValueError if it cannot be parsed."""
+    """Return the text of a limit unchanged; raises ValueError for any other text."""
     match = LIMIT.fullmatch(text)
     if match is None or (match[1] and Decimal(match[1]) > HUNDRED):
         raise ValueError("write a share or a number of rows, such as '1 %' or '100 rows'")

@@ -49,10 +49,10 @@ def schema() -> "pa.Schema":
 
 
 def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
-    """Return the transaction that appends a run's row: the same if a finished run is repeated, else unique.
+    """Return the transaction that appends a run's row; a finished run that is repeated gets the same transaction.
 
-    A failed attempt (not `done`) is never skipped as a repetition. `unchanged` is the id of the target table if the run
-    had nothing to commit.
+    Each failed attempt (not `done`) gets a new transaction, so that its row is always appended. `unchanged` is the id
+    of the target table if the run had nothing to commit.
     """
     extra = {"table": unchanged} if unchanged else {}
     if not done:
@@ -162,7 +162,7 @@ def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = F
 
 
 def refuse_overlap(runs: str, tables: Mapping[str, str]) -> None:
-    """Raise `PipelineError` if the folders of the runs table and of one of these tables overlap."""
+    """Raise `PipelineError` if the folder of the runs table overlaps with the folder of one of `tables`."""
     folder = f"{catalog_location(runs)}/"
     for name, location in tables.items():
         other = f"{catalog_location(location)}/"

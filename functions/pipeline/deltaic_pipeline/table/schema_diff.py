@@ -31,7 +31,7 @@ CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 
 @dataclass(frozen=True, slots=True)
 class SchemaDifference:
-    """Column or field whose types in table and rows differ; type None: it does not exist there."""
+    """Column or field whose types in table and rows differ; type None: table or rows lack it."""
 
     column: str
     """Path of the field with dots, such as `address.city` or `doses.element.day`."""
@@ -50,7 +50,7 @@ class SchemaDifference:
 def rows_to_write(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
     """Return the rows with only the columns that will be written.
 
-    Drops columns that only `delete_when` uses: the table does not have them, and no other option of the target does.
+    Drops columns that only the condition `delete_when` uses: neither the table nor another option needs them.
     """
     if target.delete_when is None:
         return rows

@@ -108,7 +108,7 @@ class Reading:
         return self.flagged.where(f"{MISFIT} IS NOT NULL").selectExpr(reasons, f"{RAW} AS _raw", f"{FILE} AS _file")
 
     def misfit_message(self) -> str | None:
-        """Return a message that counts the rows that do not fit and locates the first; None if all fit."""
+        """Return a message that counts the rows that do not fit the schema and locates the first; None without such."""
         if self.source is None or MISFIT not in self.flagged.columns:
             return None
         if FILE not in self.flagged.columns:
@@ -253,7 +253,7 @@ def _options(source: Source) -> dict[str, str]:
 
 @contextmanager
 def explain_misfits(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
-    """Add file and line to the error for a row that does not fit; `readings` are by source name."""
+    """Add file and line to an error of the block about a row that does not fit its source's schema."""
     try:
         yield
     except PipelineError as refusal:

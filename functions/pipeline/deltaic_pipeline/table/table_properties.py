@@ -71,7 +71,7 @@ def set_properties(spark: "SparkSession", location: str, properties: Mapping[str
 
 
 def pending_sql(spark: "SparkSession", target: DeltaTarget) -> list[str]:
-    """Return the SQL statements for what `describe` would change now; empty if nothing."""
+    """Return SQL statements for the changes that `describe` would make now; empty if the table needs none."""
     location = spark_path(target.location)
     return [statement.replace(f" delta.{quoted(location)}", "") for statement in _statements(spark, target, location)]
 
@@ -157,7 +157,7 @@ def commit_info(snapshot: Any, version: int) -> dict[str, Any]:
 
 
 def parse_mark(user_metadata: str | None) -> dict[str, Any]:
-    """Parse the `userMetadata` of a commit; empty if it is not a JSON object, as this package writes it."""
+    """Return the `userMetadata` of a commit as a dictionary; empty unless the text is a JSON object."""
     with suppress(ValueError):
         mark = json.loads(user_metadata or "")
         return mark if isinstance(mark, dict) else {}

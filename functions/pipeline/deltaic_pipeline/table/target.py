@@ -16,7 +16,7 @@ MODES: tuple[str, ...] = get_args(Mode)
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""Property with the time after which Delta forgets transactions, and so how far a run has read its sources."""
+"""Property with the time after which Delta deletes transactions, which record how far runs have read their sources."""
 
 
 @dataclass(frozen=True, slots=True)

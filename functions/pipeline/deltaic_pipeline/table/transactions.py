@@ -66,12 +66,12 @@ class Transaction:
 
     @property
     def user_metadata(self) -> str:
-        """Mark as JSON, for `userMetadata` of the commit."""
+        """JSON text for `userMetadata` of the commit: `mark`, and the digests `delivery` and `described`, if any."""
         source = {"delivery": self.delivery, "aside": self.quarantine} if self.delivery else {}
         return json.dumps({**self.mark, **source, **({"described": self.described} if self.described else {})})
 
     def matches(self, user_metadata: str | None) -> bool:
-        """Return whether a commit with this `userMetadata` belongs to this transaction, regardless of its input."""
+        """Return whether a commit's `userMetadata` has the mark of this transaction, whatever the digests."""
         mark = parse_mark(user_metadata)
         return {name: mark[name] for name in mark if name not in {"delivery", "aside", "described"}} == self.mark
 
@@ -93,7 +93,7 @@ class WriteResult:
     deleted: int = 0
     missing: int = 0
     committed: bool = True
-    """False if the table has all rows already; then `version` is its latest."""
+    """False if the table has all rows already; then `version` is the table's latest version."""
 
 
 def exists(spark: "SparkSession", target: DeltaTarget) -> bool:
@@ -132,7 +132,7 @@ def find(spark: "SparkSession", target: DeltaTarget, transaction: Transaction) -
 
 
 def last_write(spark: "SparkSession", target: DeltaTarget) -> dict[str, Any]:
-    """Return the mark of the latest commit that can have changed rows; empty if no recent commit can have."""
+    """Return the parsed `userMetadata` of the latest commit that may have changed rows; empty if none is found."""
     snapshot = latest_snapshot(spark, spark_path(target.location))
     newest = int(snapshot.version())
     with suppress(*spark_failures()):  # older commits can be deleted
@@ -144,7 +144,7 @@ def last_write(spark: "SparkSession", target: DeltaTarget) -> dict[str, Any]:
 
 
 def mark_commits(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> AbstractContextManager[None]:
-    """Add the transaction to all commits of the block, as `txn` action and in `commitInfo`.
+    """Add the transaction to all commits within the block, as `txn` action and in `commitInfo`.
 
     With `spread`, Delta shuffles the rows before it writes them, so that each partition gets few files.
     """

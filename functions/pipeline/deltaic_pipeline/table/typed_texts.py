@@ -2,7 +2,7 @@
 
 Spark's own readers and casts accept invalid strings and change values: they read `1,50` as 150, `10:00` as today, and
 `1e400` as infinite. Spark's JSON parser also drops unknown fields, keeps one of two equal keys and rounds numbers. So
-each object is read as a map of strings. Before that, all JSON strings and numbers become strings with a mark.
+each JSON object is read as a map of strings, each with a first character (mark) for its JSON type: string or number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
 STRING_MARK, NUMBER_MARK = "\uffff", "\ufffe"
-"""Marks at the start of JSON strings and numbers: two code points that are not Unicode characters."""
+"""Marks: first characters that `marked` gives JSON strings and numbers; both are code points without a character."""
 
 UNDECODED = "\ufffd"
 """Character with which a decoder replaces bytes that are invalid in its encoding."""
@@ -37,7 +37,7 @@ _GRAMMARS = {
 _NUMBER = "[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = {"nanvalue": "NaN", "positiveinf": "Inf", "negativeinf": "-Inf"}
 _EXACT = {"float": 2**24, "double": 2**53}
-"""Bound of the range in which a floating-point type represents every integer exactly."""
+"""Number for each floating-point type: the type represents all smaller integers exactly."""
 
 _FORMATS = {"date": "dateformat", "timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat"}
 _JSON_STRING = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
@@ -49,13 +49,13 @@ _NO_CHARACTER = r"\\u(?:[dD][89a-fA-F]|[fF]{3}[eEfF])"
 
 @dataclass(frozen=True, slots=True)
 class TypedTexts:
-    """Builder of SQL that parses a source's strings, given its reader's options with names in lower case."""
+    """Builder of SQL that parses the strings of a CSV or JSON source; names in `options` are in lower case."""
 
     options: Mapping[str, str]
     json: bool = False
 
     def value(self, text: str, kind: "DataType", depth: int = 0) -> str:
-        """Return SQL for the typed value of a string; it is valid only where the SQL from `reason` is null."""
+        """Return SQL that converts a string to type `kind`; valid only where the SQL from `reason` is null."""
         from pyspark.sql import types
 
         name, x = kind.typeName(), f"x{depth}"
@@ -94,7 +94,7 @@ class TypedTexts:
         return f"try_cast({text} AS {ddl(kind)})"
 
     def reason(self, path: str, text: str, value: str, kind: "DataType", depth: int = 0) -> str:
-        """Return SQL for the reason why a string does not fit its type, or null; `path` is the column's name."""
+        """Return SQL for the reason why a string in column `path` does not fit type `kind`; null if it fits."""
         from pyspark.sql import types
 
         x, wrong = f"x{depth}", f"{path} is not {kind.simpleString().upper()}"
@@ -169,33 +169,33 @@ class TypedTexts:
 
 
 def marked(json: str) -> str:
-    """Return SQL that adds the marks to all strings and numbers in JSON."""
+    """Return SQL that adds `STRING_MARK` to all strings in JSON, and makes numbers strings with `NUMBER_MARK`."""
     strings = f"regexp_replace({json}, {literal(_JSON_STRING)}, '\"{STRING_MARK}$1\"')"
     numbers = literal(rf"\G({_BETWEEN}(?:{_JSON_STRING}{_BETWEEN})*+)({_JSON_NUMBER})")
     return f"regexp_replace({strings}, {numbers}, '$1\"{NUMBER_MARK}$3\"')"
 
 
 def unmarked(json: str) -> str:
-    """Return SQL that removes the marks from JSON."""
+    """Return SQL that restores the original JSON from JSON with the marks of `marked`."""
     numbers = f"regexp_replace({json}, '\"{NUMBER_MARK}([^\"]*)\"', '$1')"
     return f"replace({numbers}, '{STRING_MARK}', '')"
 
 
 def is_text(json: str) -> str:
-    """Return SQL that is true if JSON is valid Unicode text, without unpaired surrogates and without marks."""
+    """Return SQL that is true if JSON is valid Unicode, without unpaired surrogates and without characters of marks."""
     lone = f"regexp_replace({json}, {literal(_SURROGATES)}, ' ') RLIKE {literal(_NO_CHARACTER)}"
     marks = f"contains({json}, '{STRING_MARK}') OR contains({json}, '{NUMBER_MARK}')"
     return f"(is_valid_utf8({json}) AND NOT ({marks}) AND NOT (contains({json}, '\\\\u') AND {lone}))"
 
 
 def parsed(text: str, kind: str = "MAP<STRING, STRING>") -> str:
-    """Return SQL that parses a marked JSON object (or array, by `kind`) into marked strings; null for others."""
+    """Return SQL that parses an object (or array, by `kind`) from `marked` into strings with marks; else null."""
     begin = "{" if kind.startswith("MAP") else "["
     return f"if(startswith({text}, '{begin}'), {_from_json(text, kind)}, NULL)"
 
 
 def only(json: str, kind: str) -> str:
-    """Return SQL for the single value in marked JSON, as type `kind`; null for no value, or several."""
+    """Return SQL that parses JSON from `marked` as type `kind`; null unless the JSON has exactly one value."""
     # An end mark follows, which is no marked text, so that a bracket in the text cannot hide other values.
     end, last = ('"{}"', "x[1] = '{}'") if kind == "STRING" else ('{{"{}":0}}', "map_contains_key(x[1], '{}')")
     array = _from_json(f"concat('[', {json}, {literal(f',{end.format(NUMBER_MARK)}]')})", f"ARRAY<{kind}>")
@@ -203,12 +203,12 @@ def only(json: str, kind: str) -> str:
 
 
 def field(row: str, name: str) -> str:
-    """Return SQL for the marked string of a field in a parsed object."""
+    """Return SQL for a field's string, with its mark, in an object from `parsed`."""
     return f"{row}[{literal(STRING_MARK + name)}]"
 
 
 def wrong_keys(row: str, fields: "Sequence[StructField]", owner: str = "") -> str:
-    """Return SQL for an error message about unknown or repeated fields of an object, or null if there are none."""
+    """Return SQL for an error message about unknown or repeated fields of an object from `parsed`; else null."""
     names = ", ".join(literal(STRING_MARK + member.name) for member in fields)
     unknown = f"array_except(map_keys({row}), array({names}))"
     message = literal(f"{owner}has fields that the schema does not have: ")

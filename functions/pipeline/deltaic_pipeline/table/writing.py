@@ -37,11 +37,11 @@ def write(  # noqa: PLR0913 -- the rows, their table, and two facts about the ke
 ) -> WriteResult:
     """Write the rows as one version of the table and return the commit, read back from the log.
 
-    A second call with the same run commits nothing, nor do keyed rows that equal the table's. The caller holds the
-    table's lease, and calls `describe` afterwards: the commit of the rows sets properties of a new table only. Rows and
-    properties are checked first, so an error leaves nothing of this run in the log. Keys of `extract` (by default of
-    `rows`) are not missing, even if their rows are not written; `unique_keys` states that no key is in several rows.
-    Raises `PipelineError` if the commit is not in the log afterwards.
+    Commits nothing if the log has this run already, or if keyed rows all equal the table's rows. The caller
+    holds the table's lease, and calls `describe` afterwards: the commit of the rows sets properties of a new table
+    only. Rows and properties are checked first, so an error leaves nothing of this run in the log. With
+    `target.missing_at_most`, keys that `extract` (by default `rows`) lacks are deleted; `unique_keys` states that no
+    key is in several rows. Raises `PipelineError` if the commit is not in the log afterwards.
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
@@ -123,7 +123,7 @@ def _prepare(
 
 
 def rows_to_merge(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget, *, exists: bool) -> "DataFrame":
-    """Return the rows to merge: with delete marks, validity columns for scd2, and an existing table's types."""
+    """Return the rows to merge: with column `DELETES`, validity columns for scd2, and an existing table's types."""
     rows = mark_deletes(spark, rows, target)
     if target.mode == "scd2":
         rows = with_validity(rows, target.validity or Validity())
@@ -139,7 +139,7 @@ def current_rows(spark: "SparkSession", target: DeltaTarget) -> "DataFrame":
 def _merge(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget, *, always: bool) -> int | None:
     """Merge the changed rows, and return how many delete their key; None if nothing was committed.
 
-    New columns are always committed; with `always`, so is a transaction without changed rows.
+    New columns are always committed; with `always`, a commit is made even if no row has changed.
     """
     location, keys, evolve = spark_path(target.location), target.keys, target.evolve_schema
     table, validity = current_rows(spark, target), target.validity
@@ -168,7 +168,7 @@ def _partitions(spark: "SparkSession", location: str) -> list[str]:
 
 
 def _check_partitions(target: DeltaTarget, partitions: Sequence[str]) -> None:
-    """Raise `PipelineError` for other partition columns than the table's, or if there are none to overwrite."""
+    """Raise `PipelineError` for other partition columns than the table's, or for `overwrite_partitions` without any."""
     if not target.partition_by and target.mode != "overwrite_partitions":
         return
     if target.mode == "overwrite_partitions" and not target.where and not partitions:

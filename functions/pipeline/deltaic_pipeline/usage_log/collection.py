@@ -85,7 +85,7 @@ class UsageSummary:
 
 
 def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
-    """Read recipients and tables from the catalog, with some requests to DynamoDB for each share and model."""
+    """Read recipients, tables and folders from the catalog, with some requests for each share and AI model."""
     recipients = [(session_name(recipient.id), recipient.id, recipient.name) for recipient in admin.recipients.list()]
     tables = []
     for share in admin.shares.list():

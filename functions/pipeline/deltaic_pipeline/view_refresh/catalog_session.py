@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 MOST_VERSIONS = 20
 
 MOST_COUNTS = 500
-"""Maximum number of audiences with row counts in the view's catalog entry, whose size is limited."""
+"""Maximum number of audiences (property values) whose row counts fit in the view's catalog entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshTask:
-    """View and audiences of one refresh, as read from the catalog when it starts."""
+    """View and audiences (combinations of recipient properties) of a refresh, read from the catalog at its start."""
 
     view: View
     table: Table
     audiences: Sequence[Audience]
     existing: frozenset[str]
-    """Names of the audiences whose rows are in the view's table already."""
+    """Names of the audiences whose rows are already in the view's table."""
 
     recipients: int
 
 
 def start_task(admin: CatalogAdmin, view: View) -> RefreshTask:
-    """Read a view and its audiences, and remove catalog entries of partitions that no recipient can read.
+    """Read a view and its audiences (property values of recipients); remove entries of audiences without recipients.
 
     The caller holds the writer lease of the view's table. Raises `NotFound`.
     """
@@ -63,7 +63,7 @@ def start_task(admin: CatalogAdmin, view: View) -> RefreshTask:
 def finish_task(
     admin: CatalogAdmin, task: RefreshTask, refreshed: "RefreshResult", run_id: str, seconds: float
 ) -> View:
-    """Record the partitions and the result of a refresh in the catalog, after its commit.
+    """Record in the catalog, after the commit of a refresh, its result and the audiences that have rows now.
 
     The request for a refresh stays open if recipients still lack their rows. Raises `Conflict` if the view's catalog
     entry was changed during the refresh.
@@ -121,7 +121,7 @@ def source_table(admin: CatalogAdmin, name: str) -> SourceTable:
 
 
 def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
-    """Return the recipients of a view, grouped by audience, without those that lack a requested property."""
+    """Return a view's recipients by audience (property values), without recipients that lack a requested property."""
     granted = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
     holders: dict[str, list[Recipient]] = {}
     for recipient in admin.recipients.list():
@@ -133,7 +133,7 @@ def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Rec
 
 
 def recipients_without_rows(admin: CatalogAdmin, table: Table) -> list[Recipient]:
-    """Return the recipients of a view whose audience has no rows in its table yet."""
+    """Return the recipients of a view whose audience (property values) has no rows in the view's table yet."""
     existing = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
     holders = holders_by_audience(admin, table)
     return [recipient for name, members in holders.items() if name not in existing for recipient in members]
@@ -151,7 +151,7 @@ def why_due(admin: CatalogAdmin, view: View) -> str:
 
 
 def why_due_by_entry(view: View, time: datetime) -> str:
-    """Return the reason in its catalog entry why a view is due for a refresh; empty if there is none."""
+    """Return the reason why a view is due for a refresh, by its catalog entry alone; empty if not due."""
     if view.requested_at is not None:
         return f"requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and not view.refresh:

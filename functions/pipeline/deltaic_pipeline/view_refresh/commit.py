@@ -62,7 +62,7 @@ class RefreshCommit:
                 persisted.unpersist()
 
     def apply(self, changes: NetChanges, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
-        """Write net changes to the view's table, by `key` if there is one; `row_counts` are those before."""
+        """Write net changes to the view's table, by `key` if any; `row_counts`: rows of each audience before."""
         spark, counts = self.computation.spark, changes.counts
         staged = by_key(changes.rows, key) if key else by_row(changes.rows)
         definition_key = self.computation.definition.key

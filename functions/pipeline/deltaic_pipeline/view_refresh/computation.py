@@ -31,7 +31,7 @@ GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 @dataclass(frozen=True, slots=True)
 class NetChanges:
-    """Net changes of a view's rows, persisted on disk, with counts by audience."""
+    """Net changes of a view's rows, persisted on disk, with counts by audience (recipients' property values)."""
 
     rows: "DataFrame"
     counts: Mapping[str, ChangeCounts]
@@ -122,7 +122,7 @@ class Computation:
         return ""
 
     def _feed(self, current: RefreshState | None, decision: Decision) -> "DataFrame | None":
-        """Return the source's changed rows since the last refresh; None if there are none to process."""
+        """Return the source's changed rows since the last refresh; None if the refresh needs no changed rows."""
         if not decision.followed or current is None or current.source_version == self.source.version:
             return None
         first, last = str(current.source_version + 1), str(self.source.version)
@@ -177,7 +177,7 @@ class Computation:
 
 
 def existing_table(spark: "SparkSession", name: str, location: str) -> TableState:
-    """Return the latest version of a Delta table; raises `PipelineError` if the table does not exist."""
+    """Return the state of a Delta table at its latest version; raises `PipelineError` if there is no table."""
     table = table_state(spark, location)
     if table is None:
         raise PipelineError(f"there is no Delta table for {name} at {location}. Correct its location in the catalog.")

@@ -11,7 +11,7 @@ from deltaic_pipeline.view_refresh.view_sql import SQL_READS_CLOCK
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision about each audience: compute changed rows only, compute all rows, or remove all rows."""
+    """Decision for each audience (recipients' property values): compute changed rows, compute all, or remove all."""
 
     kind: Literal["full", "incremental", "nothing"]
     why_full: str = ""
@@ -20,16 +20,16 @@ class Decision:
     removed: tuple[str, ...] = ()
 
     def full(self, reason: str) -> "Decision":
-        """Return the decision to compute all rows of the same audiences, for this reason."""
+        """Return this decision, changed to compute all rows of the same audiences, for this reason."""
         return replace(self, kind="full", why_full=reason, followed=(), in_full=self.followed + self.in_full)
 
 
 def why_full(
     current: RefreshState | None, following: RefreshState, *, has_feed: bool, sql_reason: Callable[[], str]
 ) -> str:
-    """Return the reason why a refresh cannot be incremental; empty if it can.
+    """Return the reason why a refresh must compute all rows of a view; empty if changed rows suffice.
 
-    `sql_reason` returns the reason in the view's SQL. Spark must analyze a plan for it, so it is called only if needed.
+    `sql_reason` returns a reason in the view's SQL. Spark analyzes a plan for this, so it is called only if needed.
     """
     if current is None:
         return "no refresh has written its table yet"
@@ -58,7 +58,7 @@ def decide(  # noqa: PLR0913 -- the inputs of the decision
     reason: str,
     same_sources: bool,
 ) -> Decision:
-    """Decide what a refresh from state `current` to `following` must compute; `reason` is from `why_full`.
+    """Decide which rows a refresh from state `current` to `following` must compute; `reason` is from `why_full`.
 
     `existing` are the audiences that have rows according to the catalog; `same_sources` states that the last refresh
     read the same version of every source table.

@@ -26,7 +26,7 @@ ALONE = frozenset({"Project", "Filter"})
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """View's SQL in one Spark session; the first column of each result is the audience's name."""
+    """View's SQL in one Spark session; the first result column names the audience (recipients' property values)."""
 
     spark: "SparkSession"
     sql: ViewSql
@@ -93,7 +93,7 @@ class Evaluation:
         return bool(plan.nodeName() == "SubqueryAlias")
 
     def asks_for_time(self, source: "DataFrame", audiences: Sequence[Audience]) -> bool:
-        """Return whether the result depends on the current time, by the SQL or by a property such as `today`."""
+        """Return whether the result depends on the current time, by the SQL or by a property value such as `today`."""
 
         def special_values(requested: RequestedProperty) -> str:
             complete = [audience for audience in audiences if self._has_all(audience)]
@@ -195,7 +195,7 @@ def _session_functions(rows: "DataFrame") -> tuple[bool, bool]:
 
 
 def property_at_fault(message: str, audiences: Sequence[Audience]) -> str | None:
-    """Return the recipient property whose value, by Spark's message, could not be cast; None for other values."""
+    """Return the recipient property whose value Spark's message says it cannot cast; None for other messages."""
     if "CAST" not in message:
         return None
     for audience in audiences:

@@ -47,11 +47,11 @@ def refresh(
 ) -> RefreshResult:
     """Update a view's table to the latest versions of its source tables, in at most one commit.
 
-    `existing` are the audiences that have rows according to the catalog. The same commit adds all rows of other
-    `audiences`, and deletes the rows of all further audiences. The caller holds the writer lease of the view's table,
-    `spark` is the session of its attempt, and `run` is the id of this refresh in the log. Raises `InvalidParameter` for
-    invalid SQL, and `PipelineError` for errors of Spark, null or duplicate keys, and columns that the view's table
-    would lose.
+    `audiences` are the combinations of recipient properties that need rows; `existing` names those that have rows
+    according to the catalog. The commit adds all rows of the others, and deletes rows of audiences that need none. The
+    caller holds the writer lease of the view's table, `spark` is the session of its attempt, and `run` is the id of
+    this refresh in the log. Raises `InvalidParameter` for invalid SQL, and `PipelineError` for errors of Spark, null or
+    duplicate keys, and columns that the view's table would lose.
     """
     with _name_view(definition, audiences):
         computation = Computation.of(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 APPLICATION = "deltaic-view"
 VERSION_BITS = 32
-"""Number of low bits of a transaction's version with the source's version; the other bits count the refreshes."""
+"""Number of low bits of a transaction's version that hold the source's version; the other bits count refreshes."""
 
 RECENT_COMMITS = 20
 
@@ -51,7 +51,7 @@ class TableState:
         return spark.read.format("delta").option("versionAsOf", self.version).load(spark_path(self.location))
 
     def row_counts(self, spark: "SparkSession") -> dict[str, int]:
-        """Return the number of rows of each audience, from the statistics of the data files."""
+        """Return the number of rows of each audience (partition of a view), from the statistics of the data files."""
         from pyspark.sql import DataFrame
 
         files = DataFrame(self.snapshot.allFiles().toDF(), spark)
@@ -94,7 +94,7 @@ class RefreshState:
 
 
 def table_state(spark: "SparkSession", location: str) -> TableState | None:
-    """Return the latest version of a Delta table; None if the table does not exist."""
+    """Return the state of a Delta table at its latest version; None if the table does not exist."""
     snapshot = latest_snapshot(spark, spark_path(location))
     if snapshot.version() < 0:
         return None
@@ -111,7 +111,7 @@ def table_state(spark: "SparkSession", location: str) -> TableState | None:
 
 
 def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
-    """Return version, time and metadata of the latest refreshes of a view, newest first."""
+    """Return version, time and `userMetadata` of the latest refresh commits of a view, newest first."""
     from delta.tables import DeltaTable
 
     commits: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()

@@ -53,9 +53,9 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- the changes, how they are matched, and
     counts: Mapping[str, ChangeCounts],
     transaction: Transaction,
 ) -> None:
-    """Commit staged row operations, matched by key or by all columns; the change feed has exactly these changes.
+    """Commit `staged` operations (insert, update or delete of a row), matched by key or by all columns.
 
-    Each file gets one range of values of the `layout` columns. The caller has called `mark_commits` for the session.
+    The change feed gets exactly these changes, and each file one range of `layout` values. Call `mark_commits` before.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions

@@ -22,7 +22,7 @@ ROW, COUNT, EXISTING = "_deltaic_row", "_deltaic_count", "_deltaic_existing"
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """Numbers of inserted, updated and deleted rows of one audience."""
+    """Numbers of inserted, updated and deleted rows of one audience (combination of recipient properties)."""
 
     inserted: int
     updated: int
@@ -32,7 +32,7 @@ class ChangeCounts:
 
 
 def net_changes(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
-    """Return each row whose number of occurrences differs, with its audience and the difference.
+    """Return each row that occurs more often in one input, with its audience and the difference.
 
     Both inputs have the audience and then the same columns in the same order. Equal rows are counted; nulls are equal.
     """
@@ -51,7 +51,7 @@ def net_changes(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
 
 
 def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    """Return one operation (insert, update or delete) for each audience and key of net changes."""
+    """Return one operation (insert, update or delete) for each audience and key, given the rows from `net_changes`."""
     keys = [column(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
     grouped = changed.groupBy(AUDIENCE_COLUMN, *keys).agg(
         column(f"sum(greatest({COUNT}, 0))").alias(COUNT),
@@ -117,7 +117,7 @@ def _has_ordered_statistics(kind: "DataType") -> bool:
 
 
 def count_by_row(changed: "DataFrame") -> dict[str, ChangeCounts]:
-    """Count the rows that each audience gains and loses, for net changes without a key."""
+    """Count the rows that each audience gains and loses, given the rows from `net_changes`, if the view has no key."""
     counts: list[Any] = (
         changed.groupBy(AUDIENCE_COLUMN)
         .agg(column(f"sum(greatest({COUNT}, 0))"), column(f"sum(greatest(-{COUNT}, 0))"))
@@ -127,13 +127,13 @@ def count_by_row(changed: "DataFrame") -> dict[str, ChangeCounts]:
 
 
 def by_row(changed: "DataFrame") -> "DataFrame":
-    """Return one operation (insert or delete) for each row of net changes, with the number of equal rows."""
+    """Return one operation (insert or delete) for each row from `net_changes`, with the number of equal rows."""
     operation = f"if({COUNT} > 0, '{INSERT}', '{DELETE}') AS {OPERATION}"
     return changed.selectExpr(AUDIENCE_COLUMN, ROW, f"abs({COUNT}) AS {COUNT}", operation)
 
 
 def new_rows(staged: "DataFrame") -> "DataFrame":
-    """Return the rows to write for staged operations, n times if they occur n times; last column: the operation."""
+    """Return the rows to write for operations from `by_key` or `by_row`, n times if n are equal, with the operation."""
     copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
     rows = staged.where(f"{OPERATION} <> '{DELETE}'").selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, copies)
     return rows.drop("_deltaic_copy")

@@ -23,7 +23,7 @@ RANDOM = frozenset({
     "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
     "reflect", "java_method", "try_reflect",
 })  # fmt: skip
-"""Rejected SQL functions: their value differs at each call, or depends on how Spark reads files."""
+"""SQL functions that views cannot use: their value differs at each call, or depends on how Spark reads files."""
 
 PROVIDER = frozenset({"current_user", "session_user", "user"})
 CLOCK = frozenset({

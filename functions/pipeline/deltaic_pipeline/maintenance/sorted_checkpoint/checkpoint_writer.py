@@ -26,10 +26,10 @@ from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import available_key
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 LEAST_FILES = 20_000
-"""Minimum number of files: a smaller checkpoint has at most two row groups, so readers could skip none."""
+"""Minimum number of files for sorting: a smaller checkpoint has at most two row groups, so readers could skip none."""
 
 _LAST = 0xFFFFFFFF
-"""First bits of the UUID in the manifest's name: of a version's v2 checkpoints, readers use the last by name."""
+"""First bits of the UUID in the manifest's name: the highest, because readers use a version's last manifest by name."""
 
 
 class NotSorted(PipelineError):
@@ -157,7 +157,7 @@ def _create_object(writer: LogWriter, path: str, content: bytes) -> None:
 
 
 def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[SidecarFile]) -> bytes | None:
-    """Return the new `_last_checkpoint` without optional lists; None if the current one names a later checkpoint."""
+    """Return new content for `_last_checkpoint`, without optional lists; None if it names a later checkpoint."""
     try:
         if msgspec.json.decode(store.get(LAST_CHECKPOINT))["version"] > version:
             return None

@@ -29,10 +29,10 @@ class Layout:
     """Numbers of rows in a row group and in a sidecar."""
 
     row_group: int = 10_000
-    """Number of rows that a reader must decode to find one file."""
+    """Number of rows in a row group, which a reader decodes completely to find one file."""
 
     sidecar: int = 200_000
-    """Number for which the footer, which a reader downloads to read one row group, has some hundred KB."""
+    """Number of rows in a sidecar; its footer, which readers download to read one row group, has some hundred KB."""
 
 
 LAYOUT = Layout()
@@ -65,7 +65,7 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- the rows, their file, and how th
 ) -> SidecarFile:
     """Write rows, either `add` or `remove` actions, as one sidecar for a version's checkpoint.
 
-    `typed` adds typed statistics to `add` actions that have only JSON statistics.
+    `typed` adds typed statistics (`stats_parsed`) to `add` actions that have only JSON statistics.
     """
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
@@ -124,7 +124,7 @@ def _summary(file: Path, adds: pa.StructArray, order: Sequence[SortKey], rows: i
 
 
 def statistics(adds: pa.StructArray, order: Sequence[SortKey]) -> bytes:
-    """Return min/max values and null counts over all these files as JSON, for `PartSummary`."""
+    """Return min/max values and null counts over all files of these `add` actions as JSON, for `PartSummary`."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for key in order:
         if has_field(adds.type, key.low) and has_field(adds.type, key.high):

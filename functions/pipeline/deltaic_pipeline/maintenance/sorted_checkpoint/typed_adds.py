@@ -26,7 +26,7 @@ from deltaic.pruning.stats_bounds import exact_bounds, in_type, integers
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, SortKey, has_field
 
 _BY_DEFAULT: Final = 32
-"""Number of leaf columns with statistics if the table's properties do not set it, as in Delta."""
+"""Number of leaf columns with statistics if the table's properties set no number, as in Delta."""
 _MOST: Final = 100
 """Maximum number of leaf columns with typed statistics, which are in memory with the rows of a sidecar."""
 _ROWS: Final = 10_000
@@ -57,7 +57,7 @@ _table_statistics: Final = msgspec.json.Decoder(_TableStatistics)
 
 
 class TypedStatistics:
-    """Converter from JSON statistics to typed statistics of some columns."""
+    """Converter from JSON statistics of files to typed statistics (values of the columns' types) of some columns."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._json = JsonStatistics(columns)
@@ -144,7 +144,7 @@ class TypedAdds:
         return ".".join(("add", *key.low))
 
     def for_order(self, adds: pa.StructArray) -> pa.StructArray:
-        """Add typed values of the sort columns to `add` actions, as far as the checkpoint has such values."""
+        """Add typed statistics and partition values of the sort columns to `add` actions that lack them."""
         return self.with_partitions(_with_statistics(adds, self._order_statistics))
 
     def for_rows(self, adds: pa.StructArray) -> pa.StructArray:
@@ -179,7 +179,7 @@ def _with(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
 
 
 def _partition(maps: pa.MapArray, column: TableColumn) -> pa.Array:
-    """Return a partition column's typed values: the lowest possible values if ambiguous, null if unreadable."""
+    """Return a partition column's values in its type: the lowest possible if ambiguous, null if unreadable."""
     raws = values_of(maps, column.path[0])
     if raws is None:
         low = facts(values_of_any_shape(maps, column.path[0]), column.type).low
