@@ -12,5 +12,5 @@ Example: modules that handle `POST .../tables/orders/query` in the Lambda functi
     observability       writes one log line and the metrics of the request, without secrets
 
 AWS clients and caches that a process shares are in `deltaic.sharing.runtime`. The authorizer calls `deltaic.sign_in`.
-This package makes no access decisions, and reads the catalog only through those two packages.
+This package makes no access decisions, and reads the catalog only through `deltaic.sharing` and `deltaic.sign_in`.
 """

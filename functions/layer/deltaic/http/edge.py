@@ -33,7 +33,7 @@ ErrorHandler = Callable[[DeltaicError, PublicRequest | None], Response]
 Handler = Callable[[Any, Any], Any]
 
 _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
-"""Half the limit, because Lambda wraps a buffered response in JSON, where each quotation mark takes two bytes."""
+"""Page size of buffered responses: half of Lambda's limit, because quotation marks take two bytes in its JSON."""
 
 load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 

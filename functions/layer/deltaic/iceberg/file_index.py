@@ -34,7 +34,7 @@ class ListedSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """Listed versions of a table, the manifests of the newest one, and digests of the files of all of them."""
+    """Listed versions of a table, manifests of the newest version, and digests of the files of all versions."""
 
     snapshots: tuple[ListedSnapshot, ...]
     """Listed versions, in ascending order."""

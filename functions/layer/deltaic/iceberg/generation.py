@@ -187,7 +187,7 @@ class _Generation:
         return self._writer.manifest(entries, is_deletes=True)
 
     def _reusable_manifests(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
-        """Return existing manifests whose files are all live; omit small ones if any new manifest must be written."""
+        """Return existing manifests whose files are all live; omit small manifests if any new one is needed."""
         if self._existing is None or not self._has_same_schema(self._existing.snapshots[-1]):
             return []
         candidates = [manifest for manifest in self._existing.manifests if manifest.is_deletes is is_deletes]

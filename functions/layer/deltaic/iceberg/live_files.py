@@ -30,7 +30,7 @@ from deltaic.pruning.partition_facts import values
 
 _MAX_SAMPLE: Final = 1_000
 _CACHED_PARTITIONS: Final = 100_000
-"""Maximum number of partitions in the cache of parsed partitions, and in the cache of encoded ones."""
+"""Maximum number of partitions in the cache of parsed partitions, and in the cache of encoded partitions."""
 
 
 class LiveVector(msgspec.Struct, frozen=True):

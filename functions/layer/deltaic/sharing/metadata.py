@@ -9,7 +9,7 @@ from deltaic.sharing.snapshots import find_snapshot, negotiate, open_log
 
 
 def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request: VersionRequest) -> int:
-    """Return the latest version of a table, or the first one at or after a timestamp.
+    """Return the latest version of a table, or the first version at or after a timestamp.
 
     PROTOCOL.md, "Query Table Version". Streaming clients poll this endpoint.
     """

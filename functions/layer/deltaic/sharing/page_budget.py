@@ -22,9 +22,9 @@ class PageBudget(msgspec.Struct):
 
     @property
     def room(self) -> int:
-        """Number of bytes that certainly fit the page, even if compression does not reduce the buffered ones."""
+        """Number of bytes that certainly fit the page, even if compression does not reduce the buffered bytes."""
         return self.page_bytes - _RESERVE_BYTES - self.sent - (self.created - self.settled)
 
     def fitting(self, lines: bytes) -> int:
-        """Return the length in bytes of the first complete lines that fit the page; 0 if not even one fits."""
+        """Return the length in bytes of the first complete lines that fit the page; 0 if no line fits."""
         return len(lines) if len(lines) <= self.room else lines.rfind(b"\n", 0, max(self.room, 0)) + 1

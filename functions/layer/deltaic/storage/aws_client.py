@@ -190,7 +190,7 @@ class AwsClient:
         return answer
 
     def _forget_idle(self) -> None:
-        """Close all idle connections after a failure of one, because the others may also be broken."""
+        """Close all idle connections after one connection has failed, because the others may also be broken."""
         with self._lock:
             connections, self._idle = self._idle, []
         for connection in connections:

@@ -23,7 +23,7 @@ class Credentials:
 
 
 def default_credentials() -> Credentials:
-    """Return the default credentials of the process, on Lambda those of the function's role.
+    """Return the default credentials of the process: on Lambda, the keys of the function's role.
 
     On Lambda they are environment variables and have no expiry. Elsewhere, and after a SnapStart restore (where the
     environment names an endpoint instead of keys), botocore finds and renews them. Raises Unavailable if none exist.

@@ -13,7 +13,7 @@ LARGEST = 16 << 20
 
 
 def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int = LARGEST) -> list[tuple[int, int]]:
-    """Return sorted byte ranges that cover all of `ranges`; near ones are merged up to `largest` bytes."""
+    """Return sorted ranges that cover `ranges`, closing gaps of up to `near` bytes within `largest` bytes."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if end <= start:

@@ -113,7 +113,7 @@ class UrlSigner:
     ) -> None:
         """Create a signer for object keys in `location`.
 
-        URLs expire after `ttl` (at most seven days), or with the credentials. Raises Unavailable if they have expired.
+        URLs expire after `ttl` (at most seven days) or with the credentials. Expired credentials raise Unavailable.
         """
         signing_time = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
         seconds = int(min(ttl, MAX_TTL).total_seconds())

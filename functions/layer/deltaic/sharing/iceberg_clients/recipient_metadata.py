@@ -116,7 +116,7 @@ def generate_metadata(
 
 
 def _document(context: MetadataContext, table_id: str, index: FileIndex, since: int | None) -> bytes:
-    """Return the metadata of the versions from `since` on, without the oldest ones if it exceeds MAX_BYTES."""
+    """Return the metadata of the versions from `since` on, without the oldest if the metadata exceeds MAX_BYTES."""
     while True:
         document = encode(table_document(context, table_id, index, since=since))
         if len(document) <= MAX_BYTES:
@@ -132,7 +132,7 @@ def _document(context: MetadataContext, table_id: str, index: FileIndex, since: 
 
 
 def _nearest_index(bucket: ServerBucket, key: str) -> FileIndex | None:
-    """Return the file index of a version by its object key, else of the latest earlier version that has one."""
+    """Return the file index at an object key, else the index of the latest earlier version that has an index."""
     index = read_index(bucket, key)
     if index is not None:
         return index

@@ -129,7 +129,7 @@ def _is_metadata(key: str, folder: str) -> bool:
 
 
 def _since(table: SharedTable, loaded: SignedSet) -> int:
-    """Return the first version whose files may be read; raises InvalidParameter if the loaded one is unshared now."""
+    """Return the first version whose files may be read; raises InvalidParameter if the loaded version is unshared."""
     table.gate.check_version(loaded.version)
     since = since_of(table)
     return loaded.version if since is None else since

@@ -38,7 +38,7 @@ def texts(column: pa.StringArray) -> list[str]:
 
 
 def _content(column: pa.StringArray) -> tuple[bytes, Sequence[int]]:
-    """Return the joined bytes of the cells, and the offset of each cell plus the end of the last one."""
+    """Return the joined bytes of all cells, the offset of each cell, and the end of the last cell."""
     if not len(column):
         return b"", ()
     _, offsets, data = column.buffers()
