@@ -92,9 +92,9 @@ def test_released_lease_cannot_be_renewed(catalog: Catalog) -> None:
     leases = catalog.leases()
     leases.acquire(LOCATION, "one", MINUTE)
     leases.release(LOCATION, "one")
-    with pytest.raises(Conflict, match="take it again"):
+    with pytest.raises(Conflict, match="acquire it again"):
         leases.renew(LOCATION, "one", MINUTE)
-    with pytest.raises(Conflict, match="take it again"):
+    with pytest.raises(Conflict, match="acquire it again"):
         leases.renew("s3://bucket/never", "one", MINUTE)
 
 
