@@ -109,7 +109,7 @@ def package(client: "S3Client", settings: JobSettings) -> str:
 
 
 def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
-    """Start a job run, or find the run id's job run that did not fail, and return its ids."""
+    """Start a job run, or find this run id's earlier job run that did not fail; return its ids."""
     environment = {
         "CATALOG_TABLE": settings.catalog_table,
         "TOKENS_TABLE": settings.tokens_table,

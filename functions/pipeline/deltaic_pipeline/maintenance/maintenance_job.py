@@ -238,7 +238,7 @@ def _checkpoint(job: MaintenanceJob, context: MaintenanceContext, attempt: Attem
 def _sort(
     job: MaintenanceJob, context: MaintenanceContext, attempt: Attempt, progress: Progress, least_files: int
 ) -> None:
-    """Sort the latest checkpoint of any writer; an unsorted one is correct too, so failures are only reported."""
+    """Sort the latest checkpoint of any writer; only report failures, because an unsorted checkpoint is correct too."""
     store = context.folder.store
     checkpoint = find_segment(store).checkpoint
     if checkpoint is None or not has_manifest(checkpoint):

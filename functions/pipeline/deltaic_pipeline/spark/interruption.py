@@ -47,7 +47,7 @@ def interruptions() -> Iterator[list[int]]:
 
 
 def _jvms(frame: FrameType | None) -> Iterator["subprocess.Popen[bytes]"]:
-    """Yield the process of the running JVM, and of a starting one, from a local variable of pyspark."""
+    """Yield the process of the running JVM, and that of a starting JVM from a local variable of pyspark."""
     pyspark: Any = sys.modules.get("pyspark")
     gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
     if isinstance(running := getattr(gateway, "proc", None), subprocess.Popen):

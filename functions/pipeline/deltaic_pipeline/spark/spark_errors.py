@@ -92,7 +92,7 @@ def raise_sql(message: str) -> str:
 
 
 def safe_message(failure: Exception) -> str:
-    """Return Spark's error message in one line, without row data and without causes that give no reason."""
+    """Return Spark's error message in one line, without row data and without uninformative causes."""
     causes = list(_causes(failure))
     messages = [str(cause.getMessage() or "") for cause in causes]
     if header := next(filter(None, map(_header_error, messages)), ""):

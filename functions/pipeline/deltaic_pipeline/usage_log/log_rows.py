@@ -67,7 +67,7 @@ Locations have the canonical form of the catalog."""
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Numbers of parsed, malformed and other lines of a log."""
+    """Numbers of parsed and malformed lines of a log, and of other (unrelated) lines."""
 
     understood: int
     malformed: int
@@ -79,7 +79,7 @@ class LineCounts:
 
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
-    """Read the functions' logs, and return each line's fields and `verdict`: understood, malformed or other."""
+    """Read the functions' logs; return each line's fields and `verdict`: understood, malformed or other (unrelated)."""
     # Records of a subscription can follow each other without a line break.
     parts = "explode(split(value, '(?<=[}])(?=[{]\"messageType\")'))"
     lines = _text(spark, paths).selectExpr(f"{parts} AS line", "file")
@@ -145,7 +145,7 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
 
 
 def count_lines(rows: "DataFrame") -> LineCounts:
-    """Count the parsed, malformed and other lines of a log."""
+    """Count the parsed, malformed and other (unrelated) lines of a log."""
     counts: Any = rows.selectExpr(
         "count_if(verdict = 'understood') AS understood",
         "count_if(verdict = 'malformed') AS malformed",

@@ -1,4 +1,4 @@
-"""Read from the catalog which audiences of a view need rows, and record which have rows after a refresh.
+"""Read from the catalog which audiences (property values) of a view need rows, and record those with rows.
 
 The catalog's entry for an audience's partition is removed before the rows are deleted, and added after they are
 committed. So a partition in the catalog always has its rows, even if a job is killed.

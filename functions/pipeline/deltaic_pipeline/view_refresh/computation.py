@@ -94,7 +94,7 @@ class Computation:
         return "" if independent else "the SQL is more than columns and a WHERE"
 
     def rows(self) -> "DataFrame":
-        """Compute the view's rows for all audiences (lazily)."""
+        """Compute the view's rows for all audiences (recipients' property values), lazily."""
         return self.evaluation.rows(self._source_rows, self.audiences)
 
     def changes(

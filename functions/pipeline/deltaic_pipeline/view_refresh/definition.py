@@ -24,7 +24,7 @@ class Definition:
     """Other shared tables that the SQL reads, by name as in `ViewSql.tables`."""
 
     key: tuple[str, ...] = ()
-    """Columns that identify a row within one audience; empty: rows are compared by all columns."""
+    """Columns that identify a row within one audience (`Audience`); empty: rows are compared by all columns."""
 
 
 @dataclass(frozen=True, slots=True)

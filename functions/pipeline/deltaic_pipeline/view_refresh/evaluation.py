@@ -1,4 +1,4 @@
-"""Run a view's SQL over its source tables, for many audiences at once (decision 86)."""
+"""Run a view's SQL over its source tables, for many audiences (recipients' property values) at once (decision 86)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ class Evaluation:
     def rows(self, source: "DataFrame", audiences: Sequence[Audience]) -> "DataFrame":
         """Return the rows of all audiences (lazily), in one pass over the source if the SQL allows it.
 
-        An audience without a property, or with a list instead of a single value, has no rows.
+        An audience (recipients' property values) that lacks a property, or has a list for a single value, gets no rows.
         """
         from pyspark.errors import AnalysisException
 
@@ -79,7 +79,7 @@ class Evaluation:
         return rows
 
     def has_independent_rows(self, source: "DataFrame") -> bool:
-        """Return whether the SQL is only columns and a WHERE; raises InvalidParameter if it is not deterministic."""
+        """Return whether the SQL has only columns and a WHERE; raises InvalidParameter if it is not deterministic."""
         with self._tables(source):
             rows: Any = self.spark.sql(self._render(_null_text))
         plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no public way to the plan

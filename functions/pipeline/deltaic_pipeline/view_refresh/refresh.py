@@ -1,4 +1,4 @@
-"""Refresh a view: commit the rows of all audiences that changed since the last refresh (decision 86)."""
+"""Refresh a view: commit changed rows of all audiences (property values) since the last refresh (decision 86)."""
 
 import json
 from collections import Counter

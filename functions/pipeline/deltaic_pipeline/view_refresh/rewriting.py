@@ -41,7 +41,7 @@ CHANGE_TYPE = "_change_type"
 FILE = "_deltaic_file"
 DUPLICATE = "two rows of the view have the same key: reduce them to one in the SQL"
 MOST_AUDIENCES = 200
-"""Maximum number of audiences in the condition by which Delta skips files of other partitions."""
+"""Maximum number of audiences (partitions of a view) in the condition by which Delta skips other partitions' files."""
 
 
 def rewrite(  # noqa: PLR0913, PLR0917 -- the changes, how they are matched, and the layout

@@ -1,7 +1,7 @@
 """Write a sorted copy of a v2 checkpoint, with the same actions, next to the original.
 
-Sidecars are written first, then the manifest, by which readers find them, then `_last_checkpoint`. A run that is killed
-before the manifest leaves only objects that no reader requests. Only `_last_checkpoint` is ever replaced.
+Sidecars (files of rows) are written first, then the manifest (list of sidecars), then `_last_checkpoint`. A run that is
+killed before the manifest leaves only objects that no reader requests. Only `_last_checkpoint` is ever replaced.
 """
 
 import tempfile

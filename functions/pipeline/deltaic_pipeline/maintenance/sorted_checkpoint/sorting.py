@@ -60,7 +60,7 @@ def _keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> Iter
 
 
 def available_keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> tuple[SortKey, ...]:
-    """Return the sort keys whose typed columns a checkpoint file has, or whose columns `typed` adds to it."""
+    """Return the sort keys for which a checkpoint file has typed columns (not strings), or gets them from `typed`."""
     empty = pa.array([], part.file.schema.field("add").type)
     add = typed.for_order(cast("pa.StructArray", empty)).type
     return tuple(key for key in order if has_field(add, key.low) and has_field(add, key.high))
