@@ -88,7 +88,7 @@ def test_a_canceled_link_stays_canceled(filled: Deltaic) -> None:
     [
         ("recipient invite nobody", "nobody"),
         ("recipient invite alice --expires 31d", "30 days"),
-        ("recipient invite alice --expires 10s", "a minute"),
+        ("recipient invite alice --expires 10s", "choose 1 minute to 30 days"),
         ("recipient invite alice --token-expires 400d", "365 days"),
         ("recipient invite alice --endpoint nonsense", "nonsense"),
         ("token create alice --link --profile alice.share", "use --link or --profile, not both"),

@@ -92,6 +92,6 @@ def test_without_a_usage_table_no_last_uses_are_shown(filled: Deltaic, tmp_path:
     (tmp_path / "cut" / "_delta_log").mkdir(parents=True)
     (tmp_path / "cut" / "_delta_log" / f"{0:020}.json").write_text("{")
     cut = filled(f"table show vaccine_share.acme.patients --no-look --usage {tmp_path}/cut")
-    assert (cut.exit_code, "cannot be read" in cut.stderr) == (0, True), cut.output
+    assert (cut.exit_code, "cannot read the usage table" in cut.stderr) == (0, True), cut.output
     missing = filled(f"recipient show alice --usage {tmp_path}/none")
     assert (missing.exit_code, "deltaic usage collect" in missing.stderr) == (0, True)

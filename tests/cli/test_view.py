@@ -142,7 +142,7 @@ REFUSED = [
     (f"{CREATE} --sql @nowhere.sql", "'nowhere.sql' cannot be used"),
     ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
-    ("table update vaccine_share.acme.first --location s3://bucket/x", "change it with"),
+    ("table update vaccine_share.acme.first --location s3://bucket/x", "change the SQL with"),
     (f"view create filtered.d.v {FROM} --sql {SQL}", "into another share"),
 ]
 
