@@ -175,7 +175,7 @@ def change_pages_contain_all_lines(table: ListedTable) -> None:
             pages = all_reply_pages(table.changes, FORMATS[response_format], 1, startingVersion=start)
             _check_pages(pages, ids, response_format, FEEDS, "changes")
             return
-    raise CheckSkipped("no change feed has two files")
+    raise CheckSkipped("no shared table has a change feed with two files")
 
 
 @check_each_table("Read Change Data Feed from a Table", id="a feed that is off is refused")

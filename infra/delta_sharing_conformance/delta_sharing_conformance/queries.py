@@ -149,7 +149,7 @@ def invalid_page_sizes_and_tokens_are_rejected(table: ListedTable) -> None:
     """Return 400 and an error body for maxFiles below 1 and for an unknown pageToken or refreshToken."""
     pages = list(all_reply_pages(table.query, BOTH, 1))
     if len(pages) < 2:  # noqa: PLR2004 -- no pages
-        raise CheckSkipped("no query has pages")
+        raise CheckSkipped("no query returned more than one page")
     for body in ({"maxFiles": 0}, {"pageToken": "no-such-token"}, {"refreshToken": "no-such-token"}):
         expect.error(table.query(BOTH, **body), 400)
 

@@ -25,7 +25,7 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
-    """Return each file's value for a key; None if the key is not at the same position in all maps."""
+    """Return each file's value of a partition column; None unless all maps have it as the same n-th entry."""
     count = len(maps)
     if maps.null_count or not count:
         return None

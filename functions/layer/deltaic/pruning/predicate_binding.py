@@ -116,7 +116,7 @@ class PredicateBinder:
         return Leaf(column, Compare(sign, bounds if column.is_partition else widen_for_statistics(bounds, column.type)))
 
     def _bind_day(self, sign: str, operand: Operand, constant: Constant) -> Node:
-        """Convert a comparison of a timestamp's date; the instants of a date depend on the client's time zone."""
+        """Convert a comparison of a timestamp's date to ranges of instants, widened for any time zone of the client."""
         inner = self._find_column(operand.operand) if isinstance(operand, Cast) and operand.type == "date" else None
         if inner is None or inner.type.name not in {"timestamp", "timestamp_ntz"}:
             return True

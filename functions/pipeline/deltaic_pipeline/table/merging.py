@@ -77,7 +77,7 @@ def with_validity(rows: "DataFrame", validity: Validity) -> "DataFrame":
 
     used = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
     if used:
-        raise PipelineError(f"the rows have a column {used[0]} already. Name another in write, or leave it out.")
+        raise PipelineError(f"the rows have a column {used[0]}, which `write` adds. Give one of them another name.")
     if validity.at is not None and validity.at.lower() not in {name.lower() for name in rows.columns}:
         raise PipelineError(f"the rows have no column {validity.at} (write.at), but only {', '.join(rows.columns)}.")
     since = functions.col(quoted(validity.at)) if validity.at else functions.lit(datetime.now(UTC))

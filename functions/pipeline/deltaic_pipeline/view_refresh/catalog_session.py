@@ -133,7 +133,7 @@ def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Rec
 
 
 def recipients_without_rows(admin: CatalogAdmin, table: Table) -> list[Recipient]:
-    """Return the recipients of a view whose audience (property values) has no rows in the view's table yet."""
+    """Return the recipients for whose property values (audience) no refresh has computed rows yet."""
     existing = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
     holders = holders_by_audience(admin, table)
     return [recipient for name, members in holders.items() if name not in existing for recipient in members]

@@ -179,7 +179,7 @@ def _with(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
 
 
 def _partition(maps: pa.MapArray, column: TableColumn) -> pa.Array:
-    """Return a partition column's values in its type: the lowest possible if ambiguous, null if unreadable."""
+    """Cast a partition column's strings to its type: null if invalid, the lowest of several readings."""
     raws = values_of(maps, column.path[0])
     if raws is None:
         low = facts(values_of_any_shape(maps, column.path[0]), column.type).low
