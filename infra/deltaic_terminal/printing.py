@@ -81,7 +81,7 @@ class _Visible(io.TextIOBase):
 
 @contextmanager
 def only_text() -> Iterator[None]:
-    """Escape all text that the block prints to standard output and error; on the latter, also apply `as_called`."""
+    """Escape control characters in what the `with` block prints; on standard error, also apply `as_called`."""
     stdout: Any = sys.stdout if isinstance(sys.stdout, _Visible) else _Visible(sys.stdout, visible)
     stderr: Any = sys.stderr if isinstance(sys.stderr, _Visible) else _Visible(sys.stderr, _hints)
     with redirect_stdout(stdout), redirect_stderr(stderr):

@@ -1,8 +1,9 @@
 """Test buffered answers: in the format of API Gateway, and never truncated."""
 
+import asyncio
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,16 @@ EVENT: dict[str, Any] = {
     "body": None,
 }
 NDJSON = b"application/x-ndjson; charset=utf-8"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def thread_event_loop() -> Iterator[None]:
+    """Set an event loop for this thread: Mangum asks for it, and Python warns if none was ever set."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 def context(seconds: float = 29.0) -> Any:

@@ -148,7 +148,7 @@ def _sign_suffixes(suffixes: list[bytes], vector_urls: Sequence[VectorUrl], urls
 
 
 def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
-    """Return the start of all lines, before the URL, with all values that a later request may change."""
+    """Return the start of every line, up to the URL, with all values that differ between requests."""
     common = f'"expirationTimestamp":{expires_at_ms}'
     if style.version is not None:
         common += f',"version":{style.version}'
