@@ -50,8 +50,8 @@ class Progress:
     def parallel(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[Iterator[_Result]]:
         """Run `work` on each item in several threads, and yield the results in order.
 
-            At most twice as many items as threads are in progress. The threads end with the `with` block. A plain generator
-        that waits for its threads could deadlock: garbage collection may close it in one of these threads.
+            At most twice as many items as threads are in progress. The threads end with the `with` block. A
+        generator that waits for threads could deadlock: garbage collection may close it in one of the threads.
         """
         self._stopped = False
         running: deque[Future[_Result]] = deque()
