@@ -122,7 +122,7 @@ def test_deletion_vector_that_is_too_large_is_rejected(deltaic: Deltaic, server:
 def test_query_that_repeats_a_page_token_is_rejected(deltaic: Deltaic, server: AnyServer) -> None:
     last_line = {"endStreamAction": {"nextPageToken": "again"}}
     server.change = lambda lines: [*lines[:2], *([lines[2]] if len(server.requests) == 1 else []), last_line]
-    assert "the same nextPageToken" in error_of(deltaic, TABLE)
+    assert "the server repeats a page token" in error_of(deltaic, TABLE)
     assert len(server.requests) == 2
 
 
@@ -132,7 +132,7 @@ def test_listing_that_repeats_a_page_token_is_rejected(deltaic: Deltaic, volume:
     volume.server.override = lambda path, body: (
         (200, json.dumps(page).encode()) if "/files" in path and not body else respond(path, body)
     )
-    assert "the same nextPageToken" in error_of(deltaic, FOLDER)
+    assert "the server repeats a page token" in error_of(deltaic, FOLDER)
     assert len([path for _, path, _, _ in volume.server.requests if "/files" in path]) == 2
 
 
