@@ -35,20 +35,15 @@ QUICK = "not slow and not spark and not deploy and not dynamodb_local and not co
 LONGEST = ("datasets", "deploy", "pipeline", "faults", "views")
 """Folders that take longest start first, so that no worker runs one of them alone at the end."""
 
-STARTING = {path.parent.name for path in Path(__file__).parent.glob("*/conftest.py")} - {"cli", "maintenance", "pull"}
-"""Folders whose conftest.py starts something for all tests of the folder."""
-
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Assign each folder of STARTING to one worker, so that its server or Spark session starts once.
+    """Assign each folder of tests to one worker, so that its server or Spark session starts once.
 
-    The files of the other folders, and of a folder that is tested alone, are spread over the workers.
+    The files of a folder that is tested alone are spread over the workers.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = folder_of(nodeid)
-        shared = folder in STARTING and not self._one_folder
-        return folder if shared else nodeid.partition("::")[0]
+        return nodeid.partition("::")[0] if self._one_folder else folder_of(nodeid)
 
     @cached_property
     def _one_folder(self) -> bool:
