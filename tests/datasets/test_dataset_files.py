@@ -604,7 +604,8 @@ def test_local_paths_are_refused_for_a_cluster(tmp_path: Path) -> None:
     assert DatasetFile.read(str(file)).dataset.name == "doses"
     for path in ("in/*.csv", "/in/*.csv"):
         file.write_text(RIGHT.replace("s3://inbox/*.csv", path))
-        with pytest.raises(PipelineError, match=r"doses\.yaml:5: sources\.inbox\.paths\[0\]: a job on a cluster cannot"):
+        message = r"doses\.yaml:5: sources\.inbox\.paths\[0\]: a job on a cluster cannot read files on this machine"
+        with pytest.raises(PipelineError, match=message):
             DatasetFile.read(str(file))
 
 
