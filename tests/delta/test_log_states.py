@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from delta_tables.handmade import (
 )
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.paths import read_listing
+from deltaic.delta.segment import choose_segment
 from deltaic.delta.store import LogFile
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 
@@ -708,3 +711,23 @@ def test_an_unordered_store_is_refused_with_a_remedy(tmp_path: Path) -> None:
     for version in (None, 4, 9):
         with pytest.raises(UnsupportedOperation, match="general purpose bucket"):
             DeltaLog(_UnorderedStore(tmp_path)).snapshot(version)
+
+
+@pytest.mark.parametrize(
+    ("name", "checkpoints", "commits"),
+    [
+        pytest.param(f"{0:020}.{4_999_999:020}.compacted.json", 0, 2, id="compaction"),
+        pytest.param(f"{4_999_999:020}.checkpoint.{1:010}.{5_000_000:010}.parquet", 0, 0, id="checkpoint parts"),
+    ],
+)
+def test_numbers_in_a_file_name_do_not_determine_memory_use(name: str, checkpoints: int, commits: int) -> None:
+    names = sorted([name, f"{5_000_000:020}.json"])
+    tracemalloc.start()
+    try:
+        listing = read_listing(LogFile(each, 100, 0) for each in names)
+        assert len(listing.checkpoints) == checkpoints
+        if commits:
+            assert len(choose_segment(listing).commits) == commits
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()

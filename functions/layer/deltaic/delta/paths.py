@@ -124,7 +124,7 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
             parts.setdefault((version, int(match["parts"])), {})[int(match["part"])] = file
     for (version, count), part_files in parts.items():
         # Delta protocol, "Multi-part checkpoint": parts are written one by one, so some can be missing.
-        if part_files.keys() == set(range(1, count + 1)):
+        if len(part_files) == count and min(part_files) == 1 and max(part_files) == count:
             complete.append(CheckpointFiles(version, 1, tuple(part_files[part] for part in range(1, count + 1))))
     complete.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
     return LogListing(commits, tuple(compactions), tuple(complete), checksums)

@@ -163,9 +163,9 @@ def _segment(listing: LogListing, version: int) -> Segment:
 
 def _assemble(listing: LogListing, version: int, checkpoint: CheckpointFiles | None) -> Segment:
     longest = {
-        compaction.start: compaction
-        for compaction in sorted(listing.compactions, key=lambda compaction: compaction.end)
-        if compaction.end <= version and not listing.commits.keys() >= set(range(compaction.start, compaction.end + 1))
+        each.start: each
+        for each in sorted(listing.compactions, key=lambda compaction: compaction.end)
+        if each.end <= version and any(covered not in listing.commits for covered in range(each.start, each.end + 1))
     }
     commits: list[CommitFile] = []
     at = checkpoint.version + 1 if checkpoint else 0
