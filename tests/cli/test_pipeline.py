@@ -75,7 +75,7 @@ def test_runs_are_listed_without_spark(deltaic: Deltaic, tmp_path: Path) -> None
     location = str(tmp_path / "doses")
     (tmp_path / "doses.yaml").write_text(RIGHT.replace("s3://lake/doses", location))
     missing = deltaic("pipeline runs doses.yaml")
-    assert (missing.exit_code, f"no table of runs at {location}_runs" in missing.stderr) == (1, True)
+    assert (missing.exit_code, f"no runs table at {location}_runs" in missing.stderr) == (1, True)
     began = datetime(2026, 1, 1, 6, tzinfo=UTC)
     expectations = [{"name": "low", "action": "warn", "at_most": None, "failing": 2, "met": False}]
     fields = {"dataset": "doses", "began": began, "seconds": 1.5, "expectations": [], "phases": []}

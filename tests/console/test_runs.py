@@ -55,4 +55,4 @@ def test_runs_page_filters_by_dataset_and_failure(runs_console: Visitor) -> None
 def test_runs_page_reads_another_table(console: Visitor) -> None:
     assert "Enter the location of a runs table" in console.get("/runs")
     assert "patients" in console.get("/runs", runs=RUNS)
-    assert "there is no table of runs at" in console.get("/runs", runs="s3://deltaic-lake/none")
+    assert "there is no runs table at" in console.get("/runs", runs="s3://deltaic-lake/none")

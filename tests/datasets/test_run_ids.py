@@ -28,7 +28,7 @@ def test_transaction_ids_differ_by_dataset_and_target() -> None:
     marked = [Advance(name, "r", 1, {}, aside=True).transaction for name in ("doses", "sites")]
     everyone = [*runs, *target_transactions, *done, *marked]
     assert len({item.application for item in everyone}) == len(everyone)
-    for tables in ([*runs, *target_transactions], done):  # a table of runs cannot be a quarantine table
+    for tables in ([*runs, *target_transactions], done):  # a runs table cannot be a quarantine table
         for item in tables:
             assert [metadata for metadata in tables if item.matches(metadata.user_metadata)] == [item]
     again = transaction_of("doses", "s3a://b/t/", "r", done=True)

@@ -1,4 +1,4 @@
-"""Test the table of runs: one row for a successful run, and one for each failed attempt."""
+"""Test the runs table: one row for a successful run, and one for each failed attempt."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
 def test_successful_run_has_one_row_and_each_failure_has_its_own(
     catalog: JobCatalog, place: Place, access: S3Access
 ) -> None:
-    with pytest.raises(NotFound, match="there is no table of runs"):
+    with pytest.raises(NotFound, match="there is no runs table"):
         rows(place.location, access)
     for code in (3, 1, 0, 0, 0):
         append(place.location, row("a", code), catalog.leases, access, None)
@@ -130,7 +130,7 @@ def test_table_of_runs_must_be_outside_other_tables(runs: str, right: bool) -> N
 def test_quarantine_must_not_be_the_table_of_runs() -> None:
     content = dataset("s3://b/t", sources={"s": {"format": "json", "paths": ["s3://b/s"]}}, quarantine="s3://b/t_runs")
     [mistake] = check(yaml.safe_dump(content)).mistakes
-    assert (mistake.field, "is the location of the table of runs" in mistake.message) == ("quarantine", True)
+    assert (mistake.field, "is the location of the runs table" in mistake.message) == ("quarantine", True)
 
 
 class RecordedRuns:
@@ -293,7 +293,7 @@ def test_run_without_a_commit_fails_without_its_row(spark: "SparkSession", recor
     assert recorded.run("a")[0] == 0
     code, events = recorded.run("b", "--runs=s3://no-such-lake/runs")
     assert code == 1
-    assert "the table of runs s3://no-such-lake/runs cannot be read" in events[-1]["message"]
+    assert "the runs table s3://no-such-lake/runs cannot be read" in events[-1]["message"]
     runs = f"delta.`{recorded.place.spark_location}_runs`"
     spark.sql(f"ALTER TABLE {runs} ADD CONSTRAINT no_b CHECK (run <> 'b')")
     code, events = recorded.run("b")

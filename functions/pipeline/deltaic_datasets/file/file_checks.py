@@ -183,7 +183,7 @@ def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     if dataset.quarantine_location == target.location or dataset.quarantine_location.startswith(f"{target.location}/"):
         yield ("quarantine",), "is within the target: choose a location outside the target's location"
     if dataset.quarantine_location == dataset.runs_location:
-        yield ("quarantine",), "is the location of the table of runs: choose another"
+        yield ("quarantine",), "is the location of the runs table: choose another"
     for name, message in unknown_properties(target.properties):
         yield ("target", "properties", name), message
 

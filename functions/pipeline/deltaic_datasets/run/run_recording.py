@@ -82,7 +82,7 @@ def unchanged_before(spark: "SparkSession", run: Run) -> WriteResult | None:
         with refusals():
             unchanged_found = has_row(spark, run.runs, mark)
     except PipelineError as refusal:
-        raise PipelineError(f"the table of runs {run.runs} cannot be read: {refusal.message}") from refusal
+        raise PipelineError(f"the runs table {run.runs} cannot be read: {refusal.message}") from refusal
     return WriteResult(int(table.version()), repeated=True, metrics={}, committed=False) if unchanged_found else None
 
 

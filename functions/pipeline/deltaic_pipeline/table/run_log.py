@@ -155,9 +155,9 @@ def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = F
         table = DeltaTable(catalog_location(location), storage_options=access.deltalake())
         runs: list[dict[str, Any]] = table.to_pyarrow_dataset().to_table(filter=condition).to_pylist()
     except TableNotFoundError:
-        raise NotFound(f"there is no table of runs at {location}: the first run of a dataset creates it") from None
+        raise NotFound(f"there is no runs table at {location}: the first run of a dataset creates it") from None
     except (DeltaError, OSError, ValueError, pa.ArrowException) as failure:
-        raise Unavailable(f"the table of runs {location} cannot be read: {failure}") from failure
+        raise Unavailable(f"the runs table {location} cannot be read: {failure}") from failure
     return sorted(runs, key=lambda row: row["began"])
 
 
