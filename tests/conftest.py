@@ -32,18 +32,25 @@ JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignme
 QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector and not browser"
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
 
-LONGEST = ("datasets", "deploy", "pipeline", "faults", "views")
-"""Folders that take longest start first, so that no worker runs one of them alone at the end."""
+LONGEST = ("deploy", "pipeline", "views", "faults", "cli", "pull", "datasets", "iceberg_clients", "catalog", "contract")
+"""Folders that take longest start first, so that no worker runs one of them alone at the end.
+
+Folders that share a Spark session come before those of Iceberg, which replace it.
+"""
+
+BY_FILE = ("datasets", "template")
+"""Folders whose files start nothing but what all folders share: spread over the workers."""
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Assign each folder of tests to one worker, so that its server or Spark session starts once.
 
-    The files of a folder that is tested alone are spread over the workers.
+    The files of a folder that is tested alone are spread over the workers, and those of `BY_FILE` always.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0] if self._one_folder else folder_of(nodeid)
+        folder = folder_of(nodeid)
+        return nodeid.partition("::")[0] if self._one_folder or folder in BY_FILE else folder
 
     @cached_property
     def _one_folder(self) -> bool:
