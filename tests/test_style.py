@@ -93,7 +93,7 @@ deltaic_ops
   .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
-                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
+                     deltaic.partition_filters deltaic.storage deltaic_pipeline.view_refresh
   .console           .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal

@@ -76,6 +76,7 @@ COMMANDS = {
     ),
     "usage": _Command("jobs.usage", "app", _RECIPIENTS, "Report requests and downloaded bytes by recipient and table."),
     "pull": _Command("pull", "pull", _RECIPIENTS, "Download shared tables, volumes, skills or models."),
+    "status": _Command("stack.status", "status", _CHECK, "Show server, counts, what expires, last read and findings."),
     "lint": _Command("stack.lint", "lint", _CHECK, "Check a Delta table for problems that recipients would hit."),
     "verify": _Command("stack.verify", "verify", _CHECK, "Check an endpoint end to end, as a recipient would use it."),
     "doctor": _Command("stack.doctor", "doctor", _CHECK, "Check a stack and suggest fixes."),

@@ -237,3 +237,25 @@ def last_uses(
             if uses and uses.keys() >= {*ids}:
                 break
     return uses
+
+
+def last_read(location: str, environment: Mapping[str, str]) -> tuple[datetime, str, str] | None:
+    """Return time, recipient and table of the last successful request or download in the last `DAYS` days.
+
+    Requests of `deltaic verify` and `deltaic doctor` do not count. Raises NotFound without a usage table, Unavailable.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = ["time", "recipient", "share", "schema", "table"]
+    answered = ~pc.coalesce(pc.field("status") >= ERROR, pa.scalar(value=False))
+    is_read = answered & pc.field("table").is_valid() & pc.field("recipient").is_valid() & ~is_check_row()
+    with usage_table(location, environment) as table:
+        for number in range(DAYS):
+            day = pc.field("day") == pa.scalar(datetime.now(UTC).date() - timedelta(number), pa.date32())
+            batches = table.to_batches(columns=columns, filter=day & is_read)
+            latest = [row for each in batches for row in each.sort_by([("time", "descending")]).slice(0, 1).to_pylist()]
+            if latest:
+                row = max(latest, key=lambda row: row["time"])
+                return row["time"], row["recipient"], ".".join(row[name] for name in columns[2:])
+    return None

@@ -10,7 +10,7 @@ import msgspec
 
 from deltaic import partition_filters
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.follow_admin import GLUE, MOST_REASONS, Follow, name_for
+from deltaic.catalog.admin.follow_admin import GLUE, MOST_REASONS, SAME_NAME, Follow, name_for
 from deltaic.catalog.items import Table
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
@@ -38,9 +38,6 @@ READERS: Final = 8  # table logs that are read at the same time
 
 _TRANSIENT_ERRORS: Final = (TooManyRequests, Unavailable, Conflict)
 """Errors that are probably temporary and not caused by the table, so its entry is not changed."""
-
-SAME_NAME: Final = "another table of the source has the same name"
-"""Start of the reason why a table is not added if another table of the source would get the same name."""
 
 CheckStatus = Literal["added", "back", "hidden", "refused", "unknown", "same"]
 

@@ -4,9 +4,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from deltaic.catalog.admin.follow_admin import Follow
+from deltaic.catalog.admin.follow_admin import SAME_NAME, Follow
 from deltaic.catalog.items import Table, View
-from deltaic.scheduled.source_check import SAME_NAME
 from deltaic_pipeline.view_refresh.catalog_session import is_stale
 
 from deltaic_ops.inspection.findings import Finding, ok

@@ -23,6 +23,9 @@ GLUE: Final = "glue:"
 MOST_REASONS: Final = 50
 """Maximum number of tables per check for which the reason why they are not shared is stored."""
 
+SAME_NAME: Final = "another table of the source has the same name"
+"""Start of the reason why a table is not added if another table of the source would get the same name."""
+
 _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x20/.\x7f]")
 _DATABASE: Final = re.compile(r"glue:[^/:\x00-\x20\x7f]{1,255}")
 _LONGEST_PATTERN: Final = 255
