@@ -27,21 +27,22 @@ READ = """async ({token, name, version, changes}) => {
         const pairs = value.map(item => [plain(item.key, type.keyType), plain(item.value, type.valueType)]);
         return pairs.map(pair => JSON.stringify(pair)).sort();
     };
-    const sharing = new Sharing(location.href.replace(/.explore$/, ""), token);
+    const sharing = new Sharing(location.href.replace(/.explore$/, ""), {token});
     const table = {share: "Client_Share", schema: "Tables", name};
     let columns = [];
-    const began = schema => void (columns = columnsOf(schema).shown);
     const rows = [];
     const add = (batch, kind) => {
         for (const row of batch) rows.push([...row.map((value, index) => plain(value, columns[index].type)), ...kind]);
     };
     try {
         if (changes) {
-            const parts = sharing.changes(table, version);
-            for await (const {kind, rows: batch} of changedRows(parts, {began})) add(batch, [kind]);
+            const {table: schema, files} = await sharing.changes(table, version);
+            columns = columnsOf(schema).shown;
+            for await (const {kind, rows: batch} of changedRows(schema, files)) add(batch, [kind]);
         } else {
-            const at = version === null ? {} : {version};
-            for await (const batch of snapshotRows(sharing.snapshot(table, {at}), {began})) add(batch, []);
+            const {table: schema, files} = await sharing.snapshot(table, {at: version === null ? {} : {version}});
+            columns = columnsOf(schema).shown;
+            for await (const batch of snapshotRows(schema, files)) add(batch, []);
         }
     } catch (error) {
         return {error: error.message};

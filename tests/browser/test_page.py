@@ -13,8 +13,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from axe_playwright_python.base import AXE_FILE_PATH
-from browser.conftest import open_page
+from browser.conftest import broken_rules, open_page
 from client.golden_shares import Shared
 from client.provider import Provider
 from playwright.sync_api import Browser, Page, expect
@@ -73,9 +72,11 @@ def test_table_is_described_and_first_rows_are_shown(
     page.get_by_role("tab", name="Columns").click()
     expect(page.locator("#fields")).to_contain_text("decimal(38,18)")
     page.get_by_role("tab", name="In code").click()
-    expect(page.locator("#pandas")).to_contain_text(
+    expect(page.locator("#snippets pre").first).to_contain_text(
         f'delta_sharing.load_as_pandas("reader.share#Client_Share.Tables.{table.name}"'
     )
+    clients = ["Python with pandas", "Spark", "DuckDB", "curl", "R", "Power BI", "Excel", "Tableau", "Snowflake"]
+    assert set(clients) <= set(page.locator("#snippets summary").all_inner_texts())
 
 
 def test_inexact_values_are_reported(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
@@ -266,13 +267,6 @@ def test_page_meets_wcag(
                 expect(page.locator("#changed-count")).not_to_be_empty()
             assert broken_rules(page) == [], tab
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
-
-
-def broken_rules(page: Page) -> list[Any]:
-    page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
-    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    report = page.evaluate("rules => axe.run({runOnly: rules})", rules)
-    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in report["violations"]]
 
 
 @pytest.fixture

@@ -40,17 +40,21 @@ function typed(text, type) {
 }
 
 /** Order as Spark does: text by code points, NaN above all numbers. */
-function compare(first, second) {
+export function compare(first, second) {
   if (typeof first === "string") {
-    const [left, right] = [[...first], [...second]];
-    for (let at = 0; at < Math.min(left.length, right.length); at++) {
-      if (left[at] !== right[at]) return left[at].codePointAt(0) - right[at].codePointAt(0);
+    const shorter = Math.min(first.length, second.length);
+    for (let at = 0; at < shorter; at++) {
+      const [left, right] = [first.charCodeAt(at), second.charCodeAt(at)];
+      if (left !== right) return byCodePoint(left) - byCodePoint(right);
     }
-    return left.length - right.length;
+    return first.length - second.length;
   }
   if (Number.isNaN(first) || Number.isNaN(second)) return Number(Number.isNaN(first)) - Number(Number.isNaN(second));
   return first < second ? -1 : first > second ? 1 : 0;
 }
+
+/** Surrogates stand for code points above all other units. */
+const byCodePoint = (unit) => (unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit);
 
 /** Return the hints for the server: a tree of the conditions that it supports, or null. */
 export function hintsOf(conditions, columns) {

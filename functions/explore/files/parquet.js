@@ -7,7 +7,10 @@ import { decompressors, parquetMetadataAsync, parquetRead } from "./vendored.js"
 import { decimalOf, typeText } from "./values.js";
 
 const SLICE_ROWS = 32_768;
+const STEP_ROWS = 4096; // rows that are converted at once
 const WHOLE_FILE_BYTES = 1 << 20; // a smaller file is fetched at once
+const SMALL_BYTES = 4 << 20; // a smaller row group is fetched at once even for its first rows
+const RANGE_BYTES = 8 << 20;
 const FOOTER_BYTES = 64 << 10;
 const DAY_MICROS = 86_400_000_000n;
 const PARSERS = {
@@ -30,11 +33,14 @@ export async function* slices(file, fields, { mode, read, first }) {
   let step = Math.min(SLICE_ROWS, first);
   for (const group of metadata.row_groups) {
     const groupEnd = groupStart + Number(group.num_rows);
-    if (step === SLICE_ROWS) await bytes.keep(group, columns);
+    await bytes.keep(group, columns, step === SLICE_ROWS);
     for (let start = groupStart; start < groupEnd; step = SLICE_ROWS) {
       const end = Math.min(start + step, groupEnd);
       const raw = columns.length ? await slice(bytes, metadata, columns, start, end) : Array.from({ length: end - start }, () => []);
-      yield { start, rows: raw.map((row) => converters.map((convert) => convert(row))) };
+      for (let at = 0; at < raw.length; at += STEP_ROWS) {
+        await globalThis.scheduler?.yield?.(); // lets the page scroll
+        yield { start: start + at, rows: raw.slice(at, at + STEP_ROWS).map((row) => converters.map((convert) => convert(row))) };
+      }
       start = end;
     }
     groupStart = groupEnd;
@@ -65,14 +71,19 @@ async function buffered({ url, size }, read) {
       cached.push({ start, end, bytes });
       return bytes;
     },
-    async keep(group, columns) {
+    /** Fetch the columns of a row group, adjacent ones at once; if only its first rows are needed, only small columns. */
+    async keep(group, columns, all) {
       if (whole) return;
+      const ranges = [];
       for (const { meta_data: chunk } of group.columns) {
         if (!columns.includes(chunk.path_in_schema[0])) continue;
         const start = Math.min(Number(chunk.dictionary_page_offset || chunk.data_page_offset), Number(chunk.data_page_offset));
         const end = start + Number(chunk.total_compressed_size);
-        cached.push({ start, end, bytes: await read(url, start, end) });
+        if (ranges.at(-1)?.end === start && end - ranges.at(-1).start <= RANGE_BYTES) ranges.at(-1).end = end;
+        else ranges.push({ start, end });
       }
+      if (!all && ranges.reduce((sum, { start, end }) => sum + end - start, 0) > SMALL_BYTES) return;
+      await Promise.all(ranges.map(async ({ start, end }) => cached.push({ start, end, bytes: await read(url, start, end) })));
     },
     forget() {
       cached = [];

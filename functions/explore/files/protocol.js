@@ -13,10 +13,8 @@ const READ_FEATURES = new Set([
 const TRIES = 3;
 
 /**
- * Parse a profile file or a token. Throws if it is invalid or for another server.
- * @param {string} text
- * @param {string} endpoint of this page
- * @returns {{token: string, expires: string | null}}
+ * Parse a profile file or a token for this page's endpoint: return `{token, expires}`, or `{client}`, the form that
+ * requests a token. Throws if it is invalid, for another server, or if another server issues its tokens.
  */
 export function readProfile(text, endpoint) {
   const trimmed = text.trim();
@@ -30,31 +28,33 @@ export function readProfile(text, endpoint) {
   } catch {
     throw new Error("This file is not a profile: it is not JSON.");
   }
-  if (typeof profile.bearerToken !== "string" || typeof profile.endpoint !== "string") {
+  const { type, clientId, clientSecret, scope = "", tokenEndpoint = profile.auth?.tokenEndpoint } = profile;
+  if (typeof (profile.bearerToken ?? tokenEndpoint) !== "string" || typeof profile.endpoint !== "string") {
     throw new Error("This profile has no bearer token or no endpoint. Use a profile that has both.");
   }
   const profileEndpoint = profile.endpoint.replace(/\/+$/, "");
   if (profileEndpoint !== endpoint) {
     throw new Error(`This profile is for ${profileEndpoint}, not for ${endpoint}: open ${profileEndpoint}/explore.`);
   }
-  return { token: profile.bearerToken, expires: profile.expirationTime ?? null };
-}
-
-/** An error answer of the server or the store. */
-export class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
+  if (profile.bearerToken !== undefined) return { token: profile.bearerToken, expires: profile.expirationTime ?? null };
+  if (type !== "oauth_client_credentials" || tokenEndpoint !== `${endpoint}/oauth/token`) {
+    const host = URL.canParse(tokenEndpoint) ? new URL(tokenEndpoint).host : tokenEndpoint;
+    throw new Error(`This profile signs in at ${host}, which this page cannot do. Read it with the Python client: pip install 'delta-sharing>=1.3'.`);
   }
+  return { client: new URLSearchParams({ grant_type: "client_credentials", client_id: clientId, client_secret: clientSecret, scope }) };
 }
 
-/** A recipient's view of one server. The token is stored only in this object. */
+/** A recipient's view of one server. The token, and the secret that requests it, are stored only in this object. */
 export class Sharing {
   #token;
+  #client;
+  #renewal = 0; // when the next token is requested, in milliseconds of performance.now()
 
-  constructor(endpoint, token) {
+  constructor(endpoint, { token, client }) {
     this.endpoint = endpoint;
+    this.usesClient = Boolean(client);
     this.#token = token;
+    this.#client = client;
   }
 
   shares() {
@@ -90,24 +90,26 @@ export class Sharing {
     return answer.items[0];
   }
 
-  /** Return the metadata of a table's latest version. */
-  async metadata(table) {
-    for await (const part of this.#lines("GET", `${pathOf(table)}/metadata`)) if (part.table) return part.table;
+  /** Return the metadata of a table's version. */
+  async metadata(table, at = {}) {
+    const query = new URLSearchParams(at).toString();
+    for await (const part of this.#lines("GET", `${pathOf(table)}/metadata${query && `?${query}`}`)) if (part.table) return part.table;
     throw new Error("The response has no metadata. Try again.");
   }
 
-  /** Yield `{table}` first, then `{file}`s of a snapshot. */
-  snapshot(table, { at = {}, hints = null, limit = null } = {}) {
-    const body = { ...at, ...(hints && { jsonPredicateHints: JSON.stringify(hints) }), ...(limit && { limitHint: limit }) };
-    return this.#pages((token) => ["POST", `${pathOf(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
+  /**
+   * Return `{table, files}` of a snapshot. With `maxFiles`, a page with this number of files is requested when it is
+   * needed, always of the same version; `firstPage` has its first files, and `isAll` is true if there are no others.
+   */
+  snapshot(table, { at = {}, hints = null, maxFiles = null } = {}) {
+    const body = { ...at, ...(hints && { jsonPredicateHints: JSON.stringify(hints) }), ...(maxFiles && { maxFiles }) };
+    return this.#answer((token) => ["POST", `${pathOf(table)}/query`, { ...body, ...(token && { pageToken: token }) }], maxFiles);
   }
 
-  /** Yield `{table}` first, then `{file}`s with the changes of one version. */
+  /** Return `{table, files}` with the changes of one version. */
   changes(table, version) {
     const query = `startingVersion=${version}&endingVersion=${version}`;
-    return this.#pages((token) => [
-      "GET", `${pathOf(table)}/changes?${query}${token ? `&pageToken=${encodeURIComponent(token)}` : ""}`, null,
-    ]);
+    return this.#answer((token) => ["GET", `${pathOf(table)}/changes?${query}${token && `&pageToken=${encodeURIComponent(token)}`}`]);
   }
 
   async #list(path) {
@@ -121,12 +123,24 @@ export class Sharing {
     }
   }
 
-  async *#pages(request) {
+  async #answer(request, wholePages = false) {
+    const files = this.#pages(request, wholePages);
+    return { ...(await files.next()).value, files };
+  }
+
+  /** Yield the head of the first page, then the files of all pages. */
+  async *#pages(request, wholePages) {
     for (let token = ""; ; ) {
       let next = "";
-      for await (const part of this.#lines(...request(token))) {
-        if (part.next !== undefined) next = part.next;
-        else if (part.file || !token) yield part;
+      let parts = this.#lines(...request(token));
+      if (wholePages) {
+        parts = await Array.fromAsync(parts);
+        Object.assign(parts[0], { firstPage: parts.flatMap((part) => part.file ?? []), isAll: !parts.at(-1).next });
+      }
+      for await (const part of parts) {
+        if (part.file) yield part.file;
+        else if (part.table && !token) yield part;
+        next = part.next ?? next;
       }
       if (!next) return;
       token = next;
@@ -153,22 +167,41 @@ export class Sharing {
   }
 
   async #request(method, path, body) {
+    if (this.#client && performance.now() > this.#renewal) await this.#renew();
     const headers = { authorization: `Bearer ${this.#token}`, "delta-sharing-capabilities": CAPABILITIES };
     if (body) headers["content-type"] = "application/json; charset=utf-8";
-    const options = { method, headers, body: body && JSON.stringify(body), credentials: "omit", cache: "no-store", redirect: "error" };
+    return this.#send(path, { method, headers, body: body && JSON.stringify(body) });
+  }
+
+  /** Request a new token from this server, a minute before the old one ends. */
+  async #renew() {
+    const grant = await (await this.#send("/oauth/token", { method: "POST", body: this.#client })).json();
+    this.#token = grant.access_token;
+    this.#renewal = performance.now() + (grant.expires_in - 60) * 1000;
+  }
+
+  async #send(path, options) {
     for (let attempt = 1; ; attempt++) {
-      const answer = await fetch(this.endpoint + path, options);
+      const answer = await fetch(this.endpoint + path, { ...options, credentials: "omit", cache: "no-store", redirect: "error" }).catch((cause) => {
+        throw new Error(navigator.onLine ? "The server did not answer. Check your connection, then try again." : OFFLINE, { cause });
+      });
       if (answer.ok) return answer;
       if ((answer.status === 429 || answer.status >= 500) && attempt < TRIES) {
         await new Promise((done) => setTimeout(done, 500 * 2 ** attempt));
         continue;
       }
-      const errorBody = await answer.json().catch(() => ({}));
-      const explanation = answer.status === 401 ? "The server does not know this token: it has expired, or was revoked or replaced." : "";
-      throw new Refused(answer.status, explanation || errorBody.message || `The server responded with status ${answer.status}.`);
+      const { message } = await answer.json().catch(() => ({}));
+      throw new Error(EXPLANATIONS[answer.status] ?? (message || FAILED(answer.status)));
     }
   }
 }
+
+const FAILED = (status) => `The server has a problem (status ${status}). Your profile is fine: try again in a few minutes.`;
+const EXPLANATIONS = {
+  401: "The server does not know this token or client: it has expired, or was revoked or replaced. Ask for a new profile.",
+  429: "The server is busy, or you have sent many requests. Wait a minute, then try again.",
+};
+const OFFLINE = "You are offline. Connect to the network, then try again.";
 
 const ROUTES = { volume: "volumes", skill: "skills", model: "models", version: "models" };
 const pathOf = ({ share, schema, name, kind, version }) =>
@@ -180,7 +213,9 @@ async function* textLines(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((error) => {
+        throw new Error("The connection ended before the response was complete. Try again.", { cause: error });
+      });
       if (done) break;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
@@ -231,46 +266,37 @@ function action(line) {
     size: fields.size,
     partitionValues: fields.partitionValues ?? {},
     vector: fields.deletionVector ?? null,
+    stats: fields.stats ?? null,
   };
 }
 
-/** Request a complete file by its signed URL, without reading the body. Without headers, browsers send no preflight. */
-export async function openUrl(url) {
-  let answer;
-  try {
-    answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" });
-  } catch (error) {
-    throw unreachableError(url, error);
-  }
-  if (answer.ok) return answer;
-  throw new Refused(answer.status, `The object store responded with status ${answer.status} for the file. Try again.`);
-}
+/** Request an object by its signed URL, and read the answer. Without other headers, browsers send no preflight. */
+const get = (url, headers, read) => fetch(url, { headers, credentials: "omit", referrerPolicy: "no-referrer" }).then(read).catch((cause) => {
+  const reason = `The store at ${new URL(url).host} cannot be read from this page. If other clients can read it, its bucket does not ` +
+    "allow this page's origin: ask the provider to run deltaic storage cors.";
+  throw new Error(navigator.onLine ? reason : OFFLINE, { cause });
+});
 
-function unreachableError(url, cause) {
-  return new Error(
-    `The store at ${new URL(url).host} cannot be read from this page. If other clients can read it, its bucket does not ` +
-      "allow this page's origin: ask the provider to run deltaic storage cors.", { cause },
-  );
+/** Request a complete file by its signed URL, without reading the body. */
+export async function openUrl(url) {
+  const answer = await get(url, {}, (opened) => opened);
+  if (answer.ok) return answer;
+  throw new Error(`The object store responded with status ${answer.status} for the file. Try again.`);
 }
 
 /** Read bytes of an object by its signed URL, with GET, because the URL is signed only for that. */
 export async function readBytes(url, start, end) {
+  const read = async (answer) => [answer.status, await answer.arrayBuffer()];
   for (let attempt = 1; ; attempt++) {
-    let answer;
     try {
-      answer = await fetch(url, { headers: { range: `bytes=${start}-${end - 1}` }, credentials: "omit", referrerPolicy: "no-referrer" });
-      if (answer.status === 206 || answer.status === 200) {
-        const bytes = await answer.arrayBuffer();
-        const range = answer.status === 206 ? bytes : bytes.slice(start, end);
-        if (range.byteLength === end - start) return range;
-      }
+      const [status, bytes] = await get(url, { range: `bytes=${start}-${end - 1}` }, read);
+      const range = status === 200 ? bytes.slice(start, end) : bytes;
+      if ((status === 200 || status === 206) && range.byteLength === end - start) return range;
+      throw new Error(status === 403
+        ? "The store refused the file: its URL has expired, or the grant was removed. Load the table again."
+        : `The object store responded with status ${status} for a file. Load the table again.`);
     } catch (error) {
-      if (attempt < TRIES) continue;
-      throw unreachableError(url, error);
+      if (attempt === TRIES) throw error;
     }
-    if (attempt < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
-    throw new Refused(answer.status, answer.status === 403
-      ? "The store refused the file: its URL has expired, or the grant was removed. Load the table again."
-      : `The object store responded with status ${answer.status} for a file. Load the table again.`);
   }
 }

@@ -31,25 +31,37 @@ class Example(NamedTuple):
     explore: str = ""
     """URL of the explore page; empty if the stack has none."""
 
+    version: int | None = None
+    timestamp: str = ""
+    """Version or time to read; the latest version without both."""
+
 
 _TOKEN: Final = "PASTE_THE_BEARER_TOKEN_OF_THE_PROFILE"  # noqa: S105 -- a placeholder
+_READS_VERSIONS: Final = {"Python with pandas", "Spark", "R"}
 _TOKEN_NOTE: Final = "The bearer token is in the profile, as bearerToken."  # noqa: S105
 
 
 def snippets(example: Example) -> Sequence[Snippet]:
-    """Return a snippet for each client that reads the example's table."""
+    """Return a snippet for each client that reads the example's table, and its version if it has one."""
     url = f"{example.profile}#{example.share}.{example.schema}.{example.table}"
     dotted = f"{example.share}.{example.schema}.{example.table}"
     python, sql = _python_literal, _sql_literal
-    return (
+    argument = option = whole = ""
+    if example.version is not None:
+        argument, option, whole = f", version={example.version}", f'.option("versionAsOf", {example.version})', "L"
+    elif example.timestamp:
+        time = python(example.timestamp)
+        argument, option = f", timestamp={time}", f'.option("timestampAsOf", {time})'
+    samples = (
         Snippet(
             "Python with pandas",
-            f"# pip install delta-sharing\nimport delta_sharing\n\ndata = delta_sharing.load_as_pandas({python(url)})",
+            f"# pip install delta-sharing\nimport delta_sharing\n\n"
+            f"data = delta_sharing.load_as_pandas({python(url)}{argument})",
         ),
         Snippet(
             "Spark",
             "# spark-submit --packages io.delta:delta-sharing-spark_4.1_2.13:4.2.0\n"
-            f'data = spark.read.format("deltaSharing").load({python(url)})',
+            f'data = spark.read.format("deltaSharing"){option}.load({python(url)})',
         ),
         Snippet(
             "DuckDB",
@@ -70,7 +82,7 @@ def snippets(example: Example) -> Sequence[Snippet]:
             "R",
             '# install.packages("reticulate"); reticulate::py_install("delta-sharing")\n'
             'sharing <- reticulate::import("delta_sharing")\n'
-            f"data <- sharing$load_as_pandas({python(url)})",
+            f"data <- sharing$load_as_pandas({python(url)}{argument}{whole})",
         ),
         Snippet(
             "Power BI",
@@ -95,6 +107,7 @@ def snippets(example: Example) -> Sequence[Snippet]:
             f"Then create a catalog-linked database. Snowflake reads tables with directory access. {_TOKEN_NOTE}",
         ),
     )
+    return samples if not argument else [sample for sample in samples if sample.client in _READS_VERSIONS]
 
 
 def _polars(example: Example) -> Snippet:
