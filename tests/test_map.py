@@ -158,7 +158,9 @@ def test_only_the_parameter_switches_streaming(mode: str, body: dict[str, Any]) 
 
 def test_only_public_routes_have_no_authorizer(body: dict[str, Any]) -> None:
     for route, operation in deployed_routes(body).items():
-        assert operation.get("security") == [{"NONE" if route in PUBLIC else "Bearer": []}], route
+        expected = "NONE" if route in PUBLIC else "Bearer"
+        remedy = f"{route} needs authorizer {expected} in template.yaml, or a line in PUBLIC or BROWSED of this file"
+        assert operation.get("security") == [{expected: []}], remedy
     assert body["components"]["securitySchemes"]["Bearer"]["x-amazon-apigateway-authorizer"]["type"] == "token"
 
 
@@ -323,10 +325,12 @@ def test_paths_and_modules_in_pages_exist(page: Path) -> None:
         "infra/deltaic_ops",
         "tests",
     )
-    assert [name for name in names if not any((ROOT / room / name).exists() for room in rooms)] == []
+    absent = sorted(name for name in names if not any((ROOT / room / name).exists() for room in rooms))
+    assert not absent, f"{name_of(page)} names files that do not exist: {absent}"
     modules = set(re.findall(r"`(?:python -m )?(deltaic(?:_datasets|_pipeline|_ops)?(?:\.[a-z]\w*)+)`", text))
     modules -= {EXPIRING, CHANGED}  # names of events
-    assert [module for module in modules if not is_there(module)] == []
+    unknown = sorted(module for module in modules if not is_there(module))
+    assert not unknown, f"{name_of(page)} names modules that do not exist: {unknown}"
 
 
 def is_there(module: str) -> bool:
