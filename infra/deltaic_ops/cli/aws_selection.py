@@ -150,6 +150,22 @@ class Connection:
         tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
         return {**self._variables, **self._options.variables, "AWS_REGION": self.region, **tables}
 
+    @property
+    def data_bucket(self) -> str:
+        """The bucket for tables of the local server; empty for AWS, where tables can be in any bucket."""
+        from deltaic_ops.local.resources import DATA_BUCKET
+
+        return DATA_BUCKET if self._keys else ""
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """Settings of deltalake and obstore for S3, with the credentials of this connection."""
+        keys, endpoint = self._credentials(), self._endpoint("s3") or ""
+        values = {"ACCESS_KEY_ID": keys.access_key_id, "SECRET_ACCESS_KEY": keys.secret_access_key}
+        values |= {"SESSION_TOKEN": keys.session_token, "REGION": self.region, "ENDPOINT_URL": endpoint}
+        values["ALLOW_HTTP"] = "true" if endpoint.startswith("http:") else ""
+        return {f"AWS_{name}": value for name, value in values.items() if value}
+
     def client(self, service: Any) -> Any:
         """Return a boto3 client for an AWS service."""
         endpoint_url = self._endpoint(str(service))

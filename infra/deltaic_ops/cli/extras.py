@@ -4,9 +4,10 @@ from importlib.util import find_spec
 
 EXTRAS = {
     "console": ("jinja2", "starlette", "uvicorn"),
+    "load": ("duckdb", "python_calamine"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
-"""Modules that each extra installs. `cli/console.py` and `cli/local` need the extra of the same name."""
+"""Modules that each extra installs. `cli/console.py`, `cli/local` and `table load` need the extra of the same name."""
 
 
 def missing_extra(extra: str) -> str:

@@ -8,6 +8,7 @@ from deltaic.catalog.admin.table_admin import Validate
 from deltaic.catalog.items import Table, TableFormat
 from deltaic.errors import InvalidParameter, NotFound
 
+from deltaic_ops.cli.catalog.file_load import load_files
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import HISTORY_HELP, ID, ID_HELP, Ids, Operator
@@ -142,6 +143,7 @@ def list_(cli: Operator, name: ShareOrSchema, ids: Ids = False) -> None:
 
 
 app.command("show")(show_table)
+app.command("load")(load_files)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Load CSV, Excel, JSON lines and Parquet files into Delta tables, without Spark."""
