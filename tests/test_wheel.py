@@ -76,6 +76,7 @@ def test_the_demo_ends_with_rows(local_environment: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "the first 5 of 320,209 rows" in done.stderr
     assert "read by demo_porto: 39,906 rows, of Porto" in done.stderr
+    assert done.stderr.endswith("\nTo read the tables yourself, keep the server running: deltaic demo\n")
     assert {path.name for path in tmp_path.iterdir()} == {
         ".deltaic", "vaccine.share", "demo_porto.share", "demo_turku.share",
     }  # fmt: skip

@@ -51,11 +51,29 @@ def test_a_volume_is_created_updated_and_deleted(filled: Deltaic) -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_an_empty_or_overlapping_folder_causes_a_warning(filled: Deltaic) -> None:
-    [empty] = filled.json(f"volume create vaccine_share.acme.none --location s3://{BUCKET}/none")["warnings"]
-    assert empty == f"s3://{BUCKET}/none is empty"
-    [warning] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
-    assert warning == f"volume 'vaccine_share.acme.none' (s3://{BUCKET}/none) shares some of the same files"
+def test_a_whole_bucket_is_shared_only_on_request_and_with_a_warning_of_overlaps(filled: Deltaic) -> None:
+    filled.done(f"volume create vaccine_share.acme.scans --location s3://{BUCKET}/scans")
+    filled.done("model create vaccine_share.acme.m")
+    for line in (
+        f"volume create vaccine_share.acme.all --location s3://{BUCKET}/ --unchecked",
+        f"volume update vaccine_share.acme.scans --location s3://{BUCKET}",
+        f"model version add vaccine_share.acme.m 1 --location s3://{BUCKET}",
+    ):
+        refused = filled(line)
+        assert (refused.exit_code, "share all of it with --whole-bucket" in refused.stderr) == (1, True), refused.output
+    line = f"volume create vaccine_share.acme.all --location s3://{BUCKET} --whole-bucket"
+    [warning] = filled.json(line)["warnings"]
+    assert warning == f"volume 'vaccine_share.acme.scans' (s3://{BUCKET}/scans) shares some of the same files"
+
+
+@pytest.mark.usefixtures("s3")
+@pytest.mark.parametrize("line", ["volume create vaccine_share.acme.x", "model version add vaccine_share.acme.m 1"])
+def test_an_empty_folder_is_refused_unless_unchecked(filled: Deltaic, line: str) -> None:
+    filled.done("model create vaccine_share.acme.m")
+    refused = filled(f"{line} --location s3://{BUCKET}/none")
+    assert f"s3://{BUCKET}/none has no files. Correct --location" in refused.stderr
+    assert filled.json("volume list vaccine_share") == filled.json("model version list vaccine_share.acme.m") == []
+    assert filled(f"{line} --location s3://{BUCKET}/none --unchecked").exit_code == 0
 
 
 @pytest.mark.parametrize("line", ["volume create vaccine_share.acme.x", "model version add vaccine_share.acme.m 1"])

@@ -109,6 +109,40 @@ def test_new_tables_of_a_followed_folder_are_shared(
     assert lake.folder in deltaic.done("share show sales")
 
 
+def test_names_have_only_letters_digits_and_underscores_and_patterns_match_folders_too(
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
+) -> None:
+    for name in ("Bo-x (€)", "größe", "tmp-x"):
+        lake.commit(name)
+    follow = f"share follow sales --folder {lake.folder} --exclude 'tmp-*' --exclude orders"
+    output = deltaic.done(f"{follow} --now")
+    assert {line.split()[0] for line in output.splitlines() if lake.folder in line} == {
+        "bo_x____", "größe", "net_returns_v2",
+    }  # fmt: skip
+    assert "Bo-x (€)" in output
+    assert read_tables() == ["bo_x____", "größe", "net_returns_v2"]
+    deltaic.done("share follow sales --exclude 'bo-x*' --now")
+    assert read_tables() == ["größe", "net_returns_v2", "orders", "tmp_x"]
+
+
+def test_without_a_schema_the_one_that_follows_the_source_is_meant(
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
+) -> None:
+    deltaic.done(f"share follow sales --folder {lake.folder} --schema other")
+    deltaic.done(f"share follow sales --folder {lake.folder}/ --now")
+    assert read_tables() == ["net_returns_v2", "orders"]
+    assert [schema["name"] for schema in deltaic.json("schema list sales")] == ["other"]
+
+
+def test_a_folder_of_tables_is_not_shared_as_a_table(deltaic: Deltaic, lake: Lake, admin: CatalogAdmin) -> None:
+    admin.shares.create("sales")
+    admin.schemas.create("sales", "s")
+    refused = deltaic(f"table create sales.s.all --location {lake.folder}")
+    assert "is no Delta table, but a folder of tables (Net Returns.v2, orders): " in refused.stderr
+    assert f"deltaic share follow sales --folder {lake.folder}" in refused.stderr
+    assert deltaic.json("table list sales") == []
+
+
 def test_a_broken_table_is_hidden_and_listed_again_with_its_id(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:

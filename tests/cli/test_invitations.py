@@ -29,6 +29,20 @@ def test_a_link_is_shown_once_and_listed_without_its_secret(filled: Deltaic, adm
     assert admin.tokens.list(admin.recipients.get("alice").id) == []
 
 
+def test_a_link_that_is_of_no_use_causes_a_warning(filled: Deltaic, admin: CatalogAdmin) -> None:
+    assert "warnings" not in filled.json("recipient invite alice")
+    for _ in range(2):
+        admin.tokens.create(admin.recipients.get("alice"))
+    [warning] = filled.json("recipient invite alice")["warnings"]
+    assert "'alice' has 2 valid tokens, so the link cannot create another" in warning
+    assert "warnings" not in filled.json("token rotate alice --link --overlap 0")
+    admin.recipients.create("bob")
+    shown = filled("recipient invite bob")
+    assert "warning: 'bob' has no share to read; next: deltaic grant create bob <share>\n" in shown.stderr
+    [link] = shown.stdout.splitlines()  # so that scripts can use it
+    assert link.startswith("https://shares.test/delta-sharing/activate/")
+
+
 def test_a_mail_is_a_private_draft_with_the_link(filled: Deltaic) -> None:
     file = Path("alice.eml")
     output = filled.done(f"recipient invite alice --mail {file}")

@@ -84,6 +84,20 @@ def test_a_usage_error_exits_with_2_before_any_request_to_aws(nowhere: Deltaic, 
     assert "Usage: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("model version add m three", "'VERSION': 'three' is not a whole number: write digits, such as 3"),
+        ("pull a b --every x", "'--every': 'x' is not a number: write digits, such as 1.5"),
+        ("table create s.d.t --start-version -1", "'--start-version': -1 is too small: write 0 or more"),
+        ("serve --port 65536", "'--port': 65536 is too large: write 65535 or less"),
+        ("table create s.d.t --format csv", "'--format': 'csv' is not one of 'delta', 'iceberg'."),
+    ],
+)
+def test_an_invalid_value_is_refused_in_plain_words(nowhere: Deltaic, line: str, message: str) -> None:
+    assert nowhere(line).stderr.endswith(f"\nError: Invalid value for {message}\n")
+
+
 @pytest.mark.parametrize(("typed", "meant"), [("shares", "share"), ("Grants", "grant"), ("pipelin", "pipeline")])
 def test_a_misspelled_command_suggests_the_nearest(nowhere: Deltaic, typed: str, meant: str) -> None:
     result = nowhere(f"{typed} list")
@@ -226,7 +240,7 @@ def test_the_option_for_waiting_needs_a_number_of_seconds(wait: str, capsys: pyt
     with pytest.raises(SystemExit) as ended:
         publish(["--from", "x.csv", "--format", "csv", "--to", "s3://bucket/x", f"--wait={wait}"])
     assert ended.value.code == 2
-    assert "argument --wait" in capsys.readouterr().err
+    assert "Error: Invalid value for '--wait': '" in capsys.readouterr().err
 
 
 SCRIPT = str(Path(sys.executable).with_name("deltaic"))

@@ -54,7 +54,7 @@ class StepsFailed(PipelineError):
         self.exit_code = exit_code
 
 
-EXIT_CODES = """exit codes: 0 success, also if this run was done before; 1 error; 2 usage error;
+EXIT_CODES = """Exit codes: 0 success, also if this run was done before; 1 error; 2 usage error;
 3 an expectation failed and no rows were written; 4 another writer is using the table: run again;
 5 the rows are written, but later steps failed: run again with the same --run-id
 """

@@ -57,19 +57,19 @@ def check_server(arguments: Sequence[str], program: str, show: Callable[[CheckRe
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    examples = f"""examples:
+    examples = f"""Examples:
   {program} --profile alice.share
   {program} https://sharing.example.com/delta-sharing --profile alice.share --tables 5
   {program} --profile alice.share --json"""
     parser = argparse.ArgumentParser(
         program, description=_DESCRIPTION, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("url", metavar="URL", nargs="?", default="", help="endpoint [default: from the profile]")
-    parser.add_argument("--profile", metavar="FILE", type=Path, required=True, help="profile file of a recipient")
+    parser.add_argument("url", metavar="URL", nargs="?", default="", help="Endpoint. [default: that of the profile]")
+    parser.add_argument("--profile", metavar="FILE", type=Path, required=True, help="Profile file of a recipient.")
     parser.add_argument(
-        "--tables", metavar="N", type=_count, default=MAX_TABLES, help=f"tables per share [default: {MAX_TABLES}]"
+        "--tables", metavar="N", type=_count, default=MAX_TABLES, help=f"Tables per share. [default: {MAX_TABLES}]"
     )
-    parser.add_argument("--json", action="store_true", help="print the results in JSON")
+    parser.add_argument("--json", action="store_true", help="Print JSON, for scripts.")
     return parser
 
 

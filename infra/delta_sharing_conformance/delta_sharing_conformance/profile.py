@@ -30,4 +30,5 @@ def read_profile(path: Path) -> Profile:
         endpoint, iceberg = (str(url).rstrip("/") for url in (fields["endpoint"], fields.get("icebergEndpoint") or ""))
         return Profile(endpoint, str(fields["bearerToken"]), iceberg)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ProfileError(f"{path} is not a valid profile file: {error}") from None
+        reason = f"field {error} is missing" if isinstance(error, KeyError) else getattr(error, "strerror", error)
+        raise ProfileError(f"{path} is not a valid profile file: {reason}") from None

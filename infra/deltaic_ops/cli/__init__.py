@@ -14,6 +14,7 @@ Commands parse and print; `deltaic.catalog.admin` and the rest of `deltaic_ops` 
 """
 
 import os
+import re
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -135,10 +136,14 @@ class Deltaic(TyperGroup):
         command = typer.main.get_command(loaded)
         command.name = cmd_name
         command.short_help = entry.help
-        for each in _within(command):
+        for each in reversed([*_within(command)]):
             each.rich_markup_mode = None
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
-            each.help = as_called((each.help or each.short_help or "").replace("\\b\n", "\b\n"))
+            text = (each.help or each.short_help or "").replace("\\b\n", "\b\n")
+            each.help = as_called(text + _first_example(each))
+            each.short_help = each.get_short_help_str(len(each.help))  # one sentence, which lists do not cut
+            for argument in [param for param in each.params if param.param_type_name == "argument"]:
+                argument.display_type_rich = lambda ctx: ""  # noqa: ARG005 -- the help names no Python types
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -202,6 +207,9 @@ class Deltaic(TyperGroup):
 
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as wrong:
+            wrong.message = _value_error(wrong)
+            raise
         except DeltaicError as refusal:
             ctx.obj.refuse(refusal)
             raise typer.Exit(1) from None
@@ -210,6 +218,22 @@ class Deltaic(TyperGroup):
         except OSError as error:
             ctx.obj.refuse(_machine_refused(error))
             raise typer.Exit(1) from None
+
+
+_VALUE_ERRORS = {
+    "int_parsing": "'{input}' is not a whole number: write digits, such as 3",
+    "float_parsing": "'{input}' is not a number: write digits, such as 1.5",
+    "greater_than_equal": "{input} is too small: write {ctx[ge]} or more",
+    "less_than_equal": "{input} is too large: write {ctx[le]} or less",
+}
+"""Messages for errors of pydantic, with which Typer validates values."""
+
+
+def _value_error(wrong: typer.BadParameter) -> str:
+    for details in getattr(wrong.__cause__, "errors", list)()[:1]:
+        if text := _VALUE_ERRORS.get(details["type"]):
+            return text.format_map(details)
+    return wrong.message.removeprefix("Value error, ")
 
 
 def _machine_refused(error: OSError) -> "DeltaicError":
@@ -224,6 +248,14 @@ def _within(command: Any) -> "Iterator[Any]":
     yield command
     for each in getattr(command, "commands", {}).values():
         yield from _within(each)
+
+
+def _first_example(command: Any) -> str:
+    """Return the first example of a group's most common subcommand, for the group's help; "" for a single command."""
+    commands = getattr(command, "commands", {})
+    for verb in [name for name in ("create", "check", "report", "deploy", *commands) if name in commands]:
+        return "\n\n\b\n" + re.split(r"(?<!\\)\n", commands[verb].help.partition("\b\n")[2])[0]
+    return ""
 
 
 def _with_value(command: Any, ctx: Any) -> set[str]:

@@ -122,16 +122,28 @@ class Operator:
         """Print a table of items."""
         print_table(items, columns, headed=headed)
 
-    def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
-        """Print one item with a message and warnings; with --json, the object contains the warnings, but no message."""
+    def show(self, item: Item, done: str = "", warnings: Sequence[str] = (), **more: str) -> None:
+        """Print one item, or only the message `done` about it, and warnings.
+
+        With --json, print the item, `more` fields that are not empty, and warnings, but no message.
+        """
         if self.as_json:
-            self.json({**wire(item), **({"warnings": list(warnings)} if warnings else {})})
-            return
-        if done:
-            self.note(done)
-        self.facts(wire(item))
-        for line in warnings:
+            extra = {**more, "warnings": list(warnings)}
+            self.json({**wire(item), **{name: value for name, value in extra.items() if value}})
+        elif done:
+            console(stderr=True).print(Text(one_line(done)), soft_wrap=True)
+        else:
+            self.facts(wire(item))
+        for line in () if self.as_json else warnings:
             console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
+
+    def updated(self, title: str, before: Item, after: Item, warnings: Sequence[str] = (), *notes: str) -> None:
+        """Print which fields of an item have changed and their new values, notes and warnings; or the item as JSON."""
+        old, new = before.attributes(), after.attributes()
+        changed = [name for name in new if new[name] != old[name] and name != "requested_at"]
+        fields = [_field_text(name, new[name]) for name in changed]
+        changes = ", ".join([*fields, *filter(None, notes)])
+        self.show(after, f"updated {title}: {changes}" if changes else f"{title} has these values already", warnings)
 
     def facts(self, facts: Mapping[str, object]) -> None:
         """Print names and values, one per line, without empty values."""
@@ -225,6 +237,12 @@ class Operator:
         if swapped and name in {item.name for item in getattr(admin, f"{swapped}s").list()}:
             return NotFound(f"{kind} '{name}' not found: '{name}' is a {swapped}. Write RECIPIENT before SHARE")
         return NotFound(f"{kind} '{name}' not found{did_you_mean(last, names)}")
+
+
+def _field_text(name: str, value: object) -> str:
+    """Return a field's name and new value, without a value of many lines, such as SQL."""
+    text = "none" if value in ("", (), {}, None) else f"{value:,}" if type(value) is int else shown_value(value)
+    return name.replace("_", " ") + f" {text}" * ("\n" not in text)
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:

@@ -90,22 +90,13 @@ def schema_name(text: str) -> tuple[str, str]:
     return share, schema
 
 
-def table_name(text: str) -> tuple[str, str, str]:
-    """Parse SHARE.SCHEMA.TABLE."""
-    try:
-        return split_table_name(text)
-    except InvalidParameter as refusal:
-        raise typer.BadParameter(refusal.message) from None
-
-
-def asset_name(text: str, kind: str) -> tuple[str, str, str]:
-    """Parse SHARE.SCHEMA.NAME of a volume, a skill or a model."""
+def table_name(text: str, kind: str = "table") -> tuple[str, str, str]:
+    """Parse SHARE.SCHEMA.NAME of a table, a view, a volume, a skill or a model."""
     try:
         return split_table_name(text)
     except InvalidParameter:
-        raise typer.BadParameter(
-            f"'{text}' is not the name of a {kind}: use the form SHARE.SCHEMA.{kind.upper()}"
-        ) from None
+        form = f"SHARE.SCHEMA.{kind.upper()}"
+        raise typer.BadParameter(f"'{text}' is not the name of a {kind}: use the form {form}") from None
 
 
 def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:

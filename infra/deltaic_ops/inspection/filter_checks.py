@@ -23,6 +23,7 @@ from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
+from deltaic_ops.inspection.folder_contents import tables_below
 from deltaic_ops.inspection.shared_schema import (
     SchemaReader,
     SharedSchema,
@@ -85,6 +86,10 @@ def validate_table(
             return table, unknown
         if isinstance(refusal, UnsupportedOperation):  # recipients cannot read it either
             raise
+        if tables := tables_below(schemas(), table.location, table.storage):
+            remedy = f"share them with `deltaic share follow {table.share} --folder {table.location}`, or name one"
+            message = f"{table.location} is no Delta table, but a folder of tables ({', '.join(tables)}): {remedy}"
+            raise type(refusal)(message) from refusal
         remedy = "" if is_filtered else ", or skip this check with --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:

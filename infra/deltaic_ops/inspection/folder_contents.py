@@ -1,9 +1,11 @@
 """Read SKILL.md and MLmodel files in shared folders, with the operator's credentials."""
 
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import yaml
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.protocol.names import check_name
 
 from deltaic_ops.inspection.shared_schema import SchemaReader
@@ -24,6 +26,18 @@ def is_empty(reader: SchemaReader, location: str, storage: str = "") -> bool:
 
     with reader.reading(location, storage) as (config, credentials):
         return not list_page(credentials(), config, Location.parse(location), limit=1).objects
+
+
+def tables_below(reader: SchemaReader, location: str, storage: str = "") -> list[str]:
+    """Return the names of direct subfolders that are Delta tables, of the first 20; empty if they cannot be listed."""
+    from deltaic.storage.folder_objects import list_page
+    from deltaic.storage.locations import Location
+
+    with suppress(DeltaicError), reader.reading(location, storage) as (config, credentials):
+        page = partial(list_page, credentials(), config, Location.parse(location))
+        names = [name.rstrip("/") for name in page(delimiter="/").folders[:20]]
+        return [name for name in names if page(prefix=f"{name}/_delta_log/", limit=1).objects]
+    return []
 
 
 def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "") -> tuple[dict[str, Any], list[str]]:

@@ -128,7 +128,7 @@ class _SourceCheck:
         follow, checked = self._follow, set[str]()
         with ThreadPoolExecutor(READERS) as pool:
             for page in self._pages():
-                tables = [table for table in page if not follow.excludes(table.name)]
+                tables = [table for table in page if not follow.excludes(table.name, _folder_of(table.location))]
                 table_names = {table.name for table in tables}
                 existing = self._admin.tables.find_many(follow.share, follow.schema_name, table_names)
                 entries = [existing.get(table.name) for table in tables]
@@ -194,7 +194,7 @@ class _SourceCheck:
 
     def _check_missing(self, entry: Table) -> TableCheck | None:
         """Check a table that an earlier check added, and that is now excluded or missing from the source."""
-        if self._follow.excludes(entry.key):
+        if self._follow.excludes(entry.key, _folder_of(entry.location)):
             return _check_of_listing(entry, f"the name matches an exclude pattern of {self._follow.title}")
         if self._database:
             return _check_of_listing(entry, f"the AWS Glue database '{self._database}' no longer contains the table")
@@ -255,6 +255,10 @@ class _SourceCheck:
 
 def _has_log(folder: Location, context: FollowContext) -> bool:
     return bool(list_page(context.credentials(), context.storage, folder, prefix=f"{LOG}/", limit=1).objects)
+
+
+def _folder_of(location: str) -> str:
+    return location.rstrip("/").rpartition("/")[2]
 
 
 def _is_same(candidate: _ListedTable, entry: Table | None) -> bool:

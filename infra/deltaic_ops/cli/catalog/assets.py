@@ -15,6 +15,7 @@ from deltaic_ops.cli.catalog.folders import (
     NewStorage,
     Storage,
     Unchecked,
+    WholeBucket,
     overlaps,
     read_folder,
     show_shared,
@@ -22,7 +23,7 @@ from deltaic_ops.cli.catalog.folders import (
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import ID, Column, Ids, Operator
-from deltaic_ops.cli.value_parsers import ShareOrSchema, asset_name, share_or_schema
+from deltaic_ops.cli.value_parsers import ShareOrSchema, share_or_schema, table_name
 
 _SHARE = "vaccine_share"
 _SCHEMA = f"{_SHARE}.acme_vaccine_data"
@@ -39,7 +40,7 @@ _FOLDER: list[Column] = fields(NAME="title", LOCATION="location", ACCESS="access
 _COMMENT: Column = ("COMMENT", lambda entry: entry.comment)
 
 volume, skill, model, versions = Commands(), Commands(), Commands(), Commands()
-model.add_typer(versions, name="version")
+model.add_typer(versions, name="version", help="Manage the versions of a model: folders of files.")
 
 
 def _add_create(app: Commands, kind: str, help_: str) -> None:
@@ -53,9 +54,10 @@ def _add_create(app: Commands, kind: str, help_: str) -> None:
         comment: Comment = "",
         id_: Id = None,
         unchecked: Unchecked = False,
+        whole_bucket: WholeBucket = False,
     ) -> None:
-        path = asset_name(name, kind)
-        facts, warnings = read_folder(cli, kind, path[2], (location, storage), unchecked=unchecked)
+        path = table_name(name, kind)
+        facts, warnings = read_folder(cli, kind, path[2], (location, storage), unchecked=unchecked, bucket=whole_bucket)
         created = _admin(cli, kind).create(
             *path, location, access_modes=access_mode, storage=storage, comment=comment, asset_id=id_, facts=facts
         )
@@ -71,7 +73,7 @@ def _add_list_and_show(app: Commands, kind: str, columns: Sequence[Column]) -> N
 
     @app.command(help=_help(f"Show a {kind}.", f"{kind} show {_EXAMPLES[kind]}"))
     def show(cli: Operator, name: Annotated[str, _NAMES[kind]]) -> None:
-        cli.show(_admin(cli, kind).get(*asset_name(name, kind)))
+        cli.show(_admin(cli, kind).get(*table_name(name, kind)))
 
 
 def _add_update(app: Commands, kind: str, help_: str) -> None:
@@ -84,21 +86,21 @@ def _add_update(app: Commands, kind: str, help_: str) -> None:
         storage: NewStorage = None,
         comment: NewComment = None,
         unchecked: Unchecked = False,
+        whole_bucket: WholeBucket = False,
     ) -> None:
-        path, admin = asset_name(name, kind), _admin(cli, kind)
-        moved = location is not None or storage is not None
+        path, admin = table_name(name, kind), _admin(cli, kind)
+        before, moved = admin.get(*path), location is not None or storage is not None
         facts: dict[str, object] = {}
         warnings: list[str] = []
         if moved:
-            before = admin.get(*path)
             folder = (location or before.location, before.storage if storage is None else storage)
-            facts, warnings = read_folder(cli, kind, before.name, folder, unchecked=unchecked)
+            facts, warnings = read_folder(cli, kind, before.name, folder, unchecked=unchecked, bucket=whole_bucket)
         changed = admin.update(
             *path, location=location, access_modes=access_mode, storage=storage, comment=comment, facts=facts
         )
         if moved:
             warnings += overlaps(cli, changed)
-        cli.show(changed, f"updated {kind} '{changed.title}'", warnings)
+        cli.updated(f"{kind} '{changed.title}'", before, changed, warnings)
 
 
 def _add_delete(app: Commands, kind: str) -> None:
@@ -106,7 +108,7 @@ def _add_delete(app: Commands, kind: str) -> None:
 
     @app.command(help=help_)
     def delete(cli: Operator, name: Annotated[str, _NAMES[kind]]) -> None:
-        deleted = _admin(cli, kind).delete(*asset_name(name, kind))
+        deleted = _admin(cli, kind).delete(*table_name(name, kind))
         cli.show(deleted, f"deleted {kind} '{deleted.title}'")
 
 
@@ -146,7 +148,7 @@ def create_model(cli: Operator, name: Model, comment: Comment = "", id_: Id = No
     \b
     deltaic model create vaccine_share.acme.dosage --comment "Doses by weight"
     """
-    created = cli.admin.models.create(*asset_name(name, "model"), comment=comment, asset_id=id_)
+    created = cli.admin.models.create(*table_name(name, "model"), comment=comment, asset_id=id_)
     title = created.title
     cli.show(created, f"created model '{title}'; next: deltaic model version add {title} 1 --location s3://...")
 
@@ -183,8 +185,10 @@ def update_model(cli: Operator, name: Model, comment: NewComment = None) -> None
     \b
     deltaic model update vaccine_share.acme.dosage --comment "Doses by weight and age"
     """
-    changed = cli.admin.models.update(*asset_name(name, "model"), comment=comment)
-    cli.show(changed, f"updated model '{changed.title}'")
+    path = table_name(name, "model")
+    before = cli.admin.models.get(*path)
+    changed = cli.admin.models.update(*path, comment=comment)
+    cli.updated(f"model '{changed.title}'", before, changed)
 
 
 @skill.command()
@@ -194,11 +198,11 @@ def refresh(cli: Operator, name: Skill) -> None:
     \b
     deltaic skill refresh vaccine_share.acme_vaccine_data.read-forms
     """
-    path = asset_name(name, "skill")
+    path = table_name(name, "skill")
     before = cli.admin.skills.get(*path)
-    facts, warnings = read_folder(cli, "skill", before.name, (before.location, before.storage))
+    facts, warnings = read_folder(cli, "skill", before.name, (before.location, before.storage), bucket=True)
     changed = cli.admin.skills.update(*path, facts=facts)
-    cli.show(changed, f"updated skill '{changed.title}' from its SKILL.md", warnings)
+    cli.updated(f"skill '{changed.title}'", before, changed, warnings)
 
 
 _add_delete(volume, "volume")
@@ -214,17 +218,8 @@ def delete_model(
     \b
     deltaic model delete vaccine_share.acme_vaccine_data.dosage --force
     """
-    deleted = cli.admin.models.delete(*asset_name(name, "model"), force=force)
+    deleted = cli.admin.models.delete(*table_name(name, "model"), force=force)
     cli.show(deleted, f"deleted model '{deleted.title}'")
-
-
-@versions.callback()
-def _versions() -> None:
-    r"""Manage the versions of a model: folders of files.
-
-    \b
-    deltaic model version add sales_share.ml.churn 3 --location s3://models/churn/3
-    """
 
 
 @versions.command()
@@ -239,14 +234,15 @@ def add(  # noqa: PLR0913, PLR0917 -- what an entry holds
     run_id: Annotated[str | None, typer.Option(metavar="ID", help="MLflow run id. [default: from MLmodel]")] = None,
     source: Annotated[str | None, typer.Option(metavar="TEXT", help="Model source. [default: from MLmodel]")] = None,
     unchecked: Unchecked = False,
+    whole_bucket: WholeBucket = False,
 ) -> None:
     r"""Add a version to a model. Run and source come from the folder's MLmodel file, if it has one.
 
     \b
     deltaic model version add vaccine_share.acme.dosage 3 --location s3://bucket/mlflow/3
     """
-    path = asset_name(name, "model")
-    facts, warnings = read_folder(cli, "model", path[2], (location, storage), unchecked=unchecked)
+    path = table_name(name, "model")
+    facts, warnings = read_folder(cli, "model", path[2], (location, storage), unchecked=unchecked, bucket=whole_bucket)
     facts |= {key: value for key, value in (("run_id", run_id), ("source", source)) if value is not None}
     created = cli.admin.models.add_version(
         *path, version, location, access_modes=access_mode, storage=storage, comment=comment, facts=facts
@@ -262,7 +258,7 @@ def list_versions(cli: Operator, name: Model) -> None:
     deltaic model version list vaccine_share.acme_vaccine_data.dosage
     """
     columns = [("VERSION", lambda entry: entry.version), *_FOLDER[1:], _COMMENT, ("RUN", lambda entry: entry.run_id)]
-    cli.rows(cli.admin.models.versions(*asset_name(name, "model")), columns, f"model '{name}' has no versions yet")
+    cli.rows(cli.admin.models.versions(*table_name(name, "model")), columns, f"model '{name}' has no versions yet")
 
 
 @versions.command("show")
@@ -272,7 +268,7 @@ def show_version(cli: Operator, name: Model, version: Version) -> None:
     \b
     deltaic model version show vaccine_share.acme_vaccine_data.dosage 3
     """
-    cli.show(cli.admin.models.version(*asset_name(name, "model"), version))
+    cli.show(cli.admin.models.version(*table_name(name, "model"), version))
 
 
 @versions.command()
@@ -282,5 +278,5 @@ def remove(cli: Operator, name: Model, version: Version) -> None:
     \b
     deltaic model version remove vaccine_share.acme_vaccine_data.dosage 3
     """
-    deleted = cli.admin.models.remove_version(*asset_name(name, "model"), version)
+    deleted = cli.admin.models.remove_version(*table_name(name, "model"), version)
     cli.show(deleted, f"removed version '{deleted.title}'")

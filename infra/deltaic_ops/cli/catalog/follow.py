@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from deltaic.catalog.admin.follow_admin import CHECKED, GLUE, Follow, name_for
+from deltaic.catalog.admin.follow_admin import CHECKED, GLUE, Follow, checked_source, name_for
 from deltaic.catalog.admin.records import checked
 from deltaic.catalog.items import now as moment
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
@@ -63,7 +63,7 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     changes = bool(source) or any(value is not None for value in options.values())
     if off == (changes or now or dry_run):
         raise typer.BadParameter("use --folder or --database; if a source is followed, --now, --dry-run or --off")
-    existing = _find_follow(cli, share, schema or (_default_schema(source) if source else ""))
+    existing = _find_follow(cli, share, schema, source)
     if existing is None and not source:
         problem = f"schema '{share}.{schema}' follows no" if schema else f"no schema of share '{share}' follows a"
         raise NotFound(f"{problem} source: run deltaic share follow {share} --folder s3://... or --database glue:...")
@@ -82,8 +82,8 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
         else:
             cli.show(
                 stored,
-                f"{stored.title} follows {stored.source}; a stack with Follow=enabled checks it every hour; "
-                f"to check it now: deltaic share follow {stored.share} --schema {stored.schema_name} --now",
+                f"{stored.title} follows {stored.source}; a stack with Follow=enabled checks it every hour; to check "
+                f"it now and list its tables: deltaic share follow {stored.share} --schema {stored.schema_name} --now",
             )
 
 
@@ -95,9 +95,12 @@ def _source(folder: str, database: str) -> str:
     return database or folder
 
 
-def _find_follow(cli: Operator, share: str, schema: str) -> Follow | None:
-    """Return the Follow entry of a schema, or without a schema name the share's only one; None if missing."""
+def _find_follow(cli: Operator, share: str, schema: str, source: str) -> Follow | None:
+    """Return the Follow entry of a schema or source, or without both the share's only one; None if missing."""
     follows = list(cli.admin.follows.list(share))
+    if source and not schema:
+        stored = checked_source(source)
+        schema = next((each.schema_name for each in follows if each.source == stored), _default_schema(source))
     if schema:
         return next((each for each in follows if each.schema_name.lower() == schema.lower()), None)
     if len(follows) > 1:
@@ -141,10 +144,9 @@ def _check_source(cli: Operator, followed: Follow, *, dry: bool) -> None:
 
     outcomes: list[TableCheck] = []
     not_made_yet = suppress(NotFound) if dry else nullcontext()  # the schema
-    with _follow_context(cli, followed.source, followed.storage) as context, not_made_yet:
-        for outcome in check_source(cli.admin, followed, context, dry_run=dry):
-            outcomes.append(outcome)
-            cli.note(f"{outcome.status} {outcome.name}")
+    progress = cli.progress_step(f"checking {followed.source}")
+    with _follow_context(cli, followed.source, followed.storage) as context, not_made_yet, progress:
+        outcomes.extend(check_source(cli.admin, followed, context, dry_run=dry))
     if cli.as_json:
         cli.json([{"table": it.name, "location": it.location, "did": it.status, "why": it.reason} for it in outcomes])
         return

@@ -66,8 +66,9 @@ def update(
     deltaic schema update vaccine_share.acme_vaccine_data --comment "phase 3"
     """
     share, schema = schema_name(name)
+    before = cli.admin.schemas.get(share, schema)
     changed = cli.admin.schemas.update(share, schema, comment=comment)
-    cli.show(changed, f"updated schema '{changed.share}.{changed.name}'")
+    cli.updated(f"schema '{changed.share}.{changed.name}'", before, changed)
 
 
 @app.command()

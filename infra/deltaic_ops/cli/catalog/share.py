@@ -75,7 +75,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
     \b
     deltaic share update vaccine_share --comment "Final results" --remove-property owner
     """
-    properties = pairs(property_)
+    properties, before = pairs(property_), cli.admin.shares.get(name)
     changed = cli.admin.shares.update(
         name,
         display_name=display_name,
@@ -83,7 +83,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
         add_properties=properties,
         remove_properties=tuple(remove_property or ()),
     )
-    cli.show(changed, f"updated share '{changed.name}'")
+    cli.updated(f"share '{changed.name}'", before, changed)
 
 
 @app.command()

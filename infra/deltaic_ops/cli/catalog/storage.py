@@ -142,7 +142,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
     \b
     deltaic storage update minio --public-endpoint https://s3.example.org
     """
-    keys = _keys(access_key_id, secret_access_key_stdin)
+    keys, before = _keys(access_key_id, secret_access_key_stdin), cli.admin.storages.get(name)
     changed = cli.admin.storages.update(
         name,
         endpoint=endpoint,
@@ -152,7 +152,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
         role_arn=role,
         access_keys=keys,
     )
-    cli.show(changed, f"updated storage '{changed.name}'")
+    cli.updated(f"storage '{changed.name}'", before, changed, (), "new access keys" if keys else "")
 
 
 @app.command()

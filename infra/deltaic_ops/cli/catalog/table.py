@@ -115,8 +115,11 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         table_id=id_,
         validate=_validation(cli, warnings, unchecked=unchecked),
     )
-    done = f"shared table '{created.title}'; next: deltaic grant create <recipient> {created.share}"
-    cli.show(created, done, warnings)
+    versions = f"versions from {created.start_version}" if created.history else "the latest version"
+    visible = f"rows where {created.partition_filter}" if created.partition_filter else "all rows"
+    visible += f" without {', '.join(created.hidden_columns)}" * bool(created.hidden_columns)
+    done = f"shared table '{created.title}': {versions}, {visible}; next: deltaic grant create <recipient> "
+    cli.show(created, done + created.share, warnings)
 
 
 @app.command("list")
@@ -181,6 +184,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     rows = "" if no_partition_filter else None if partition_filter is None else text_of(partition_filter)
     hidden = [] if no_hide_columns else names_of(hide_columns) or None
     warnings: list[str] = []
+    before = cli.admin.tables.get(share, schema, table)
     changed = cli.admin.tables.update(
         share,
         schema,
@@ -197,7 +201,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         iceberg=None if iceberg is None else _stored(iceberg),
         validate=_validation(cli, warnings, unchecked=unchecked),
     )
-    cli.show(changed, f"updated table '{changed.title}'", warnings)
+    cli.updated(f"table '{changed.title}'", before, changed, warnings)
 
 
 @app.command()

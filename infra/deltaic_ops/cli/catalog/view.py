@@ -162,10 +162,9 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
         refresh=when,
         max_staleness=None if max_staleness is None else int(max_staleness.total_seconds()),
     )
-    messages = [f"updated view '{changed.title}'", *(_promises(read) if read else [])]
-    if changed.refresh != before.refresh:
-        messages.append(keep_schedule(cli, changed))
-    cli.show(changed, "; ".join(part for part in messages if part))
+    promises = _promises(read) if read else []
+    schedule = keep_schedule(cli, changed) if changed.refresh != before.refresh else ""
+    cli.updated(f"view '{changed.title}'", before, changed, (), *promises, schedule)
     ask_for_rows(cli, [changed.share], {before.table_id: before.requested_at})
 
 

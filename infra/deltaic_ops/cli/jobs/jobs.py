@@ -269,10 +269,10 @@ def job_line(typed: Sequence[str], job: str) -> JobLine:
     line = parser(job)
     outputs = line.add_argument_group("where to run")
     outputs.add_argument(
-        "--on", choices=("local", "emr"), default="local", help="this machine (default) or EMR Serverless"
+        "--on", choices=("local", "emr"), default="local", help="This machine or EMR Serverless.  [default: local]"
     )
-    outputs.add_argument("--detach", action="store_true", help="on EMR: do not wait until the job ends")
-    outputs.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: stop after N minutes (default: 120)")
+    outputs.add_argument("--detach", action="store_true", help="On EMR: do not wait until the job ends.")
+    outputs.add_argument("--minutes", type=_minutes, metavar="N", help="On EMR: stop after N minutes. [default: 120]")
     return JobLine(job, typed, line.parse_args(typed))
 
 

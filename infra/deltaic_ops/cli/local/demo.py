@@ -62,7 +62,10 @@ def demo(
             stack = parts.enter_context(local_stack(folder, port))
             update(stack.endpoint)
         _share_and_read(console, progress, stack, folder)
-        if not exit_:
+        if exit_:
+            console.print("\nTo read the tables yourself, keep the server running: deltaic demo", soft_wrap=True)
+        else:
+            _explain(console, Path(PROFILE))
             _show_links(console, stack)
             stop.interrupts = False
             serve_on(console, stop, stack)
@@ -81,7 +84,6 @@ def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder
             _profile(stack, recipient, profile)
     _read(console, progress, Path(PROFILE), folder)
     _read_own_rows(console, progress, profiles, folder)
-    _explain(console, Path(PROFILE))
 
 
 def _admin() -> "CatalogAdmin":
@@ -145,23 +147,27 @@ def _show_links(console: "Console", stack: Stack) -> None:
         console.print(line, markup=True, soft_wrap=True)
 
 
-def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
+def _load(urls: "Mapping[str, str]", state: Path) -> "dict[str, DataFrame]":
+    """Read tables with the published client; raises StackFailed if it cannot."""
     import logging
 
+    import delta_sharing
+
+    logging.getLogger("delta_sharing").setLevel(logging.WARNING)
+    try:
+        return {key: delta_sharing.load_as_pandas(url) for key, url in urls.items()}
+    except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}") from error
+
+
+def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
 
     names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
     with step(progress, "Reading it with the delta-sharing client") as update:
-        import delta_sharing
-
-        logging.getLogger("delta_sharing").setLevel(logging.WARNING)
-        try:
-            tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
-            frames = {name: delta_sharing.load_as_pandas(f"{profile}#{name}") for name in names}
-        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
-            raise _unread(error, state) from error
-        rows = sum(len(frame) for frame in frames.values())
-        update(f"{len(tables)} tables, {rows:,} rows")
+        frames = _load({name: f"{profile}#{name}" for name in names}, state)
+        update(f"{len(frames)} tables, {sum(map(len, frames.values())):,} rows")
     for name, frame in frames.items():
         console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
         console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
@@ -172,14 +178,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
 
     name = ".".join(MY_SITE)
     with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as update:
-        import delta_sharing
-
-        try:
-            frames = {
-                recipient: delta_sharing.load_as_pandas(f"{profile}#{name}") for recipient, profile in profiles.items()
-            }
-        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
-            raise _unread(error, state) from error
+        frames = _load({recipient: f"{profile}#{name}" for recipient, profile in profiles.items()}, state)
         update(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
     for recipient, frame in frames.items():
         sites = ", ".join(sorted(frame["site"].unique()))
@@ -192,11 +191,6 @@ def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
     """Return a frame's first rows as text, sorted, because the order of a table's files is arbitrary."""
     ordered = frame.sort_values(list(frame.columns[:2]))
     return str(ordered.head(rows).to_string(index=False, line_width=width))
-
-
-def _unread(error: Exception, state: Path) -> StackFailed:
-    reason = str(error).strip().split("\n")[0] or type(error).__name__
-    return StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}")
 
 
 def _explain(console: "Console", profile: Path) -> None:

@@ -11,7 +11,7 @@ from deltaic.catalog.items import Policy
 from deltaic.errors import InvalidParameter, Unavailable
 
 from deltaic_ops.cli.list_output import fields
-from deltaic_ops.cli.operator import Operator, wire
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.secret_output import Endpoint, hand_over, place_of
 from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
@@ -138,13 +138,10 @@ def _profile(server: str, policy: Policy, token_endpoint: str, client: _Client) 
 
 
 def _show_policy(cli: Operator, policy: Policy, path: Path | None, warnings: list[str], *, needs_secret: bool) -> None:
-    if cli.as_json:
-        profile = {} if path is None else {"profile": str(path)}
-        cli.json({**wire(policy), **profile, **({"warnings": warnings} if warnings else {})})
-        return
-    cli.show(policy, f"created a policy for '{policy.recipient}'", warnings)
-    if path is not None:
-        cli.note(f"wrote {path}" + f": the recipient replaces {SECRET_TO_FILL_IN} by its secret" * needs_secret)
+    done = f"created policy {policy.id} for '{policy.recipient}': accepts JWTs of {policy.issuer} with "
+    done += f"{policy.subject_claim} {policy.subject}" + f"; wrote {path}" * (path is not None)
+    done += f": the recipient replaces {SECRET_TO_FILL_IN} by its secret" * (path is not None and needs_secret)
+    cli.show(policy, done, warnings, profile=str(path or ""))
 
 
 def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
@@ -172,7 +169,7 @@ def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
             credentials = (f"{server}/oauth/token", created.id, issued.secret, scope)
             text = client_profile(server, *credentials, serves_iceberg=cli.connection.serves_iceberg)
             file.write(text, _unusable(issued))
-    secret, done = {"clientSecret": issued.secret}, f"created a client for '{issued.client.recipient}'"
+    secret, done = {"clientSecret": issued.secret}, f"created client {issued.client.id} for '{issued.client.recipient}'"
     hand_over(cli, issued.client, secret, done, _unusable(issued), path=profile_file)
 
 

@@ -42,7 +42,9 @@ def create(
     _check(cli, share, rows)
     before = requests_of(cli, [cli.admin.shares.get(share).name])
     created = cli.admin.grants.create(recipient, share, partition_filter=rows, ends_at=ends)
-    done = f"granted share '{created.share}' to '{created.recipient}'; next: deltaic token create {created.recipient}"
+    name, ended = created.recipient, end_text(created.ends_at) or "no end date"
+    visible = f"rows where {created.partition_filter}" if created.partition_filter else "all rows that are shared"
+    done = f"granted share '{created.share}' to '{name}': {visible}, {ended}; next: deltaic token create {name}"
     cli.show(created, done, _warnings(cli, created))
     ask_for_rows(cli, [created.share], before)
 
@@ -103,10 +105,11 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
     if filters > 1 or (not filters and ends is None):
         raise typer.BadParameter("use --partition-filter, --no-partition-filter or --ends")
     rows = text_of(partition_filter or "") if filters else None
-    cli.admin.grants.get(recipient, share)
+    before = cli.admin.grants.get(recipient, share)
     _check(cli, share, rows or "")
     changed = cli.admin.grants.update(recipient, share, partition_filter=rows, ends_at=ends)
-    cli.show(changed, f"updated the grant of '{changed.share}' to '{changed.recipient}'", _warnings(cli, changed))
+    title = f"the grant of '{changed.share}' to '{changed.recipient}'"
+    cli.updated(title, before, changed, _warnings(cli, changed))
 
 
 @app.command()

@@ -1,18 +1,19 @@
 """The commands of invitations: links that a recipient can use once to create its own token."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from deltaic.catalog.credentials.invitations import LIFE, IssuedInvitation
-from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
+from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, LIVE_TOKENS
+from deltaic.catalog.items import Recipient
 from deltaic.errors import InvalidParameter
 from deltaic_terminal.printing import visible
 
 from deltaic_ops.cli.list_output import fields
-from deltaic_ops.cli.operator import Operator, wire
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.secret_output import Endpoint, place_of
 from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName, duration_option
 
@@ -89,14 +90,25 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
         if file is not None:
             cancel = f"`deltaic recipient invite {recipient.name} --cancel {created.invitation.id}`"
             file.write(_mail(created), f", but the link was created: cancel it with {cancel}")
-    if cli.as_json:
-        cli.json({**wire(created.invitation), "link": created.link, **({} if mail is None else {"mail": str(mail)})})
-        return
-    cli.show(created.invitation, f"invited '{recipient.name}'; the first person who opens the link gets the profile")
-    if mail is None:
+    invitation = created.invitation
+    done = f"created invitation {invitation.id} for '{recipient.name}', valid until "
+    done += f"{invitation.expires_at:%Y-%m-%d %H:%M} UTC; the first person who opens its link gets the profile"
+    done += f"; wrote {mail}: open it in your mail program and send it" * (mail is not None)
+    cli.show(invitation, done, _warnings(cli, recipient, overlap), link=created.link, mail=str(mail or ""))
+    if mail is None and not cli.as_json:
         typer.echo(created.link)
-    else:
-        cli.note(f"wrote {mail}: open it in your mail program and send it")
+
+
+def _warnings(cli: Operator, recipient: Recipient, overlap: timedelta | None) -> list[str]:
+    """Return why the recipient could not use the link, or would see nothing with its token."""
+    name, now, tokens = recipient.name, datetime.now(UTC), cli.admin.tokens.list(recipient.id)
+    is_full = overlap != timedelta(0) and sum(token.state(now) == "live" for token in tokens) >= LIVE_TOKENS
+    sees_nothing = all(grant.has_ended(now) for grant in cli.admin.grants.of_recipient(name))
+    remedy = f"revoke one (deltaic token list {name}), or use `deltaic token rotate {name} --link --overlap 0`"
+    return [
+        *[f"'{name}' has {LIVE_TOKENS} valid tokens, so the link cannot create another: {remedy}"] * is_full,
+        *[f"'{name}' has no share to read; next: deltaic grant create {name} <share>"] * sees_nothing,
+    ]
 
 
 def _mail(created: IssuedInvitation) -> str:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.catalog.items import Recipient
 
 from deltaic_ops.cli.commands import Commands
@@ -47,7 +48,8 @@ def create(
     """
     values = properties(property_)
     created = cli.admin.recipients.create(name, comment=comment, properties=values)
-    cli.show(created, f"created recipient '{created.name}'; next: deltaic grant create {created.name} <share>")
+    terms = f"no limits, tokens last {DEFAULT_LIFE.days} days"
+    cli.show(created, f"created recipient '{created.name}': {terms}; next: deltaic grant create {created.name} <share>")
 
 
 @app.command("list")
@@ -91,7 +93,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     deltaic recipient update alice --address 203.0.113.0/24 --bytes-per-day 50GB
     deltaic recipient update alice --ends 2027-02-01
     """
-    values = properties(property_)
+    values, old = properties(property_), cli.admin.recipients.get(name)
     shares = [grant.share for grant in cli.admin.grants.of_recipient(name)]
     before = requests_of(cli, shares)
     changed = cli.admin.recipients.update(
@@ -108,7 +110,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     from deltaic_ops.inspection.filter_checks import warnings
 
     grants = cli.admin.grants.of_recipient(changed.name)
-    cli.show(changed, f"updated recipient '{changed.name}'", warnings(cli.admin, changed, grants))
+    cli.updated(f"recipient '{changed.name}'", old, changed, warnings(cli.admin, changed, grants))
     ask_for_rows(cli, shares, before)
 
 

@@ -9,7 +9,7 @@ import typer
 from deltaic.catalog.items import OAuthClient, Token
 from deltaic.errors import AlreadyExists, Unavailable
 
-from deltaic_ops.cli.operator import Operator, wire
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.rights.profile_file import ProfileFile, reserve_profile
 
 _ENDPOINT = "Server in the profile. [default: $DELTAIC_ENDPOINT, then the stack's endpoint]"
@@ -45,15 +45,13 @@ def hand_over(  # noqa: PLR0913 -- the created entry, its secret, and messages
     Raises Unavailable, with a message that ends with `unusable`, if the secret could not be printed.
     """
     try:
-        if cli.as_json:
-            fields = secret if path is None else {"profile": str(path)} | ({"endpoint": server} if server else {})
-            cli.json({**wire(created), **fields})
-        elif path is None:
-            cli.show(created, f"{done}; its secret is shown only once:")
-            typer.echo(" ".join(secret.values()))
+        if path is None:
+            cli.show(created, f"{done}; its secret is shown only once:", **secret)
+            if not cli.as_json:
+                typer.echo(" ".join(secret.values()))
         else:
-            cli.show(created, done)
-            cli.note(f"wrote {path}{f' for {server}' * bool(server)}: send it over a secure channel, and keep no copy")
+            wrote = f"wrote {path}{f' for {server}' * bool(server)}: send it over a secure channel, and keep no copy"
+            cli.show(created, f"{done}; {wrote}", profile=str(path), endpoint=server)
     except OSError as error:
         if path is not None:
             raise

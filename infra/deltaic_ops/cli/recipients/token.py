@@ -1,13 +1,12 @@
 """The commands of `deltaic token`: print secrets once, and write profile files that only their owner can read."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, IssuedToken
+from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter
 
@@ -54,12 +53,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token create alice --link
     deltaic token create alice --profile alice.share --expires 12h
     """
-    if link:
-        _refuse_profile(profile)
-        make_link(cli, recipient, endpoint, token_life=expires, note=comment)
-        return
-    with _profile(cli, profile, endpoint, force=force) as hand:
-        hand(cli.admin.tokens.create(cli.admin.recipients.get(recipient), expires, comment=comment))
+    _issue(cli, recipient, expires, comment, profile=profile, endpoint=endpoint, force=force, link=link)
 
 
 @app.command()
@@ -81,12 +75,7 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token rotate alice --overlap 0
     deltaic token rotate alice --link
     """
-    if link:
-        _refuse_profile(profile)
-        make_link(cli, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
-        return
-    with _profile(cli, profile, endpoint, force=force) as hand:
-        hand(cli.admin.tokens.create(cli.admin.recipients.get(recipient), expires, overlap=overlap, comment=comment))
+    _issue(cli, recipient, expires, comment, overlap, profile=profile, endpoint=endpoint, force=force, link=link)
 
 
 @app.command("list")
@@ -140,23 +129,30 @@ def revoke(cli: Operator, recipient: RecipientName, token_id: TokenId) -> None:
 app.command("delete", hidden=True, help="Alias of revoke.")(revoke)
 
 
-def _refuse_profile(profile: Path | None) -> None:
-    if profile is not None:
+def _issue(  # noqa: PLR0913 -- the attributes of a token and of its profile
+    cli: Operator,
+    name: str,
+    life: timedelta,
+    comment: str,
+    overlap: timedelta | None = None,
+    *,
+    profile: Path | None,
+    endpoint: str | None,
+    force: bool,
+    link: bool,
+) -> None:
+    """Create a token, and write its profile or print its secret; or create a link to it."""
+    if link and profile is not None:
         raise InvalidParameter("use --link or --profile, not both: with a link, the recipient downloads the profile")
-
-
-@contextmanager
-def _profile(
-    cli: Operator, path: Path | None, endpoint: str | None, *, force: bool
-) -> Iterator[Callable[[IssuedToken], None]]:
-    """Reserve the profile file before the token is created; yields a function that writes and shows the token."""
-    with place_of(path, force=force) as file:
+    if link:
+        make_link(cli, name, endpoint, token_life=life, overlap=overlap, note=comment)
+        return
+    with place_of(profile, force=force) as file:
         server = "" if file is None else cli.sharing_endpoint(endpoint)
-
-        def hand(issued: IssuedToken) -> None:
-            if file is not None:
-                file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
-            secret, done = {"bearerToken": issued.secret}, f"created a token for '{issued.token.recipient}'"
-            hand_over(cli, issued.token, secret, done, revoke_hint(issued.token), path=path, server=server)
-
-        yield hand
+        issued = cli.admin.tokens.create(cli.admin.recipients.get(name), life, overlap=overlap, comment=comment)
+        token = issued.token
+        if file is not None:
+            file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
+        done = f"created token {token.id} for '{token.recipient}', valid until {token.expires_at:%Y-%m-%d %H:%M} UTC"
+        secret = {"bearerToken": issued.secret}
+        hand_over(cli, token, secret, done, revoke_hint(token), path=profile, server=server)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from unicodedata import normalize
 
 import msgspec
 
@@ -26,7 +27,7 @@ MOST_REASONS: Final = 50
 SAME_NAME: Final = "another table of the source has the same name"
 """Start of the reason why a table is not added if another table of the source would get the same name."""
 
-_NOT_IN_NAMES: Final = re.compile(r"[\x00-\x20/.\x7f]")
+_NOT_IN_NAMES: Final = re.compile(r"\W")
 _DATABASE: Final = re.compile(r"glue:[^/:\x00-\x20\x7f]{1,255}")
 _LONGEST_PATTERN: Final = 255
 
@@ -67,14 +68,14 @@ class Follow(Item, frozen=True, kw_only=True):
         """Full name of the schema that follows the source."""
         return f"{self.share}.{self.schema_name}"
 
-    def excludes(self, name: str) -> bool:
-        """Return whether a pattern in `exclude` matches the table name."""
-        return any(fnmatchcase(name, pattern) for pattern in self.exclude)
+    def excludes(self, table_name: str, folder: str) -> bool:
+        """Return whether a pattern in `exclude` matches the table's name or that of its folder."""
+        return any(fnmatchcase(name, pattern) for pattern in self.exclude for name in (table_name, folder.lower()))
 
 
 def name_for(source_name: str) -> str:
-    """Return the name under which a folder or Glue table is shared: lower case, `_` for forbidden characters."""
-    return _NOT_IN_NAMES.sub("_", source_name).lower()
+    """Return the name under which a folder or Glue table is shared: letters in lower case, digits and `_`."""
+    return _NOT_IN_NAMES.sub("_", normalize("NFC", source_name).lower())
 
 
 class FollowAdmin:
