@@ -57,13 +57,8 @@ export class Sharing {
     this.#client = client;
   }
 
-  shares() {
-    return this.#list("/shares");
-  }
-
-  tables(share) {
-    return this.#list(`/shares/${encodeURIComponent(share)}/all-tables`);
-  }
+  shares = () => this.#list("/shares");
+  tables = (share) => this.#list(`/shares/${encodeURIComponent(share)}/all-tables`);
 
   /** Return the volumes, skills or models of a share. */
   async assets(share, kind) {
@@ -114,13 +109,12 @@ export class Sharing {
 
   async #list(path) {
     const items = [];
-    for (let token = ""; ; ) {
-      const answer = await this.#request("GET", path + (token ? `?pageToken=${encodeURIComponent(token)}` : ""), null);
-      const page = await answer.json();
+    for (let token = ""; token !== undefined; ) {
+      const page = await (await this.#request("GET", path + (token && `?pageToken=${encodeURIComponent(token)}`), null)).json();
       items.push(...(page.items ?? []));
-      token = page.nextPageToken;
-      if (!token) return items;
+      token = page.nextPageToken || undefined;
     }
+    return items;
   }
 
   async #answer(request, wholePages = false) {

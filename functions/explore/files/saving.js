@@ -14,8 +14,8 @@ async function download(kind) {
   const { table, query } = selection();
   const file = await openFile(`${table.name}.${kind}`, kind === "csv" ? "text/csv;charset=utf-8" : "application/vnd.apache.parquet");
   if (!file) return;
-  stopped = false;
-  busy(true);
+  stopped = $("progress").hidden = $("stop").hidden = false;
+  $("csv").disabled = $("parquet").disabled = true;
   let bytes = 0;
   const started = performance.now();
   const wrote = (rows) => {
@@ -37,19 +37,14 @@ async function download(kind) {
     $("progress").hidden = true;
     throw error;
   } finally {
-    busy(false);
+    $("csv").disabled = $("parquet").disabled = false;
+    $("stop").hidden = true;
   }
 }
 
 function formulaWarning({ formulas = 0 }) {
   if (!formulas || $("guard").checked) return "";
   return ` ${formulas.toLocaleString("en")} texts begin with = + - or @: a spreadsheet may run them as formulas. Import them as text, or select “escape formulas”.`;
-}
-
-function busy(under) {
-  for (const id of ["csv", "parquet"]) $(id).disabled = under;
-  $("stop").hidden = !under;
-  if (under) $("progress").hidden = false;
 }
 
 for (const kind of ["csv", "parquet"]) $(kind).addEventListener("click", () => selection().metadata && run("Downloading …", () => download(kind)));

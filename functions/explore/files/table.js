@@ -17,7 +17,7 @@ let sharing = null;
 let profileName = ""; // for code
 let selected = null; // the selected table, from the list
 let tableMetadata = null; // its metadata, of the version that is shown
-let loaded = null; // what is shown: {rows, order, ended}, and what is read next: {batches, rest}
+let loaded = null; // what is shown: {rows, order, ended, isReading}, and what is read next: {batches, rest}
 let tab = "rows";
 
 const grid = new Grid($("grid"), (order) => {
@@ -32,20 +32,15 @@ export const selection = () => ({ table: selected, metadata: tableMetadata, quer
 /** Stop what is read of the selected table. */
 export const leaveTable = () => (selected = tableMetadata = loaded = null);
 
-/**
- * Show a table of the list.
- * @param {{at: object, filters: object[], tab: string}} wanted from the page's address
- */
+/** Show a table of the list; `wanted` is the version, filters and tab from the page's address. */
 export async function showTable(reader, table, wanted, { name, share }) {
   [sharing, selected, profileName, tab] = [reader, table, name, "rows"];
   $("chosen").className = "loading";
   $("path").textContent = `${table.share} › ${table.schema}`;
   $("share-comment").textContent = share.comment ?? "";
   $("name").replaceChildren(...breakable(table.name));
-  for (const id of ["comment", "count", "changed-count"]) $(id).textContent = "";
-  for (const id of ["facts", "fields", "conditions", "snippets"]) $(id).replaceChildren();
+  for (const id of ["comment", "count", "changed-count", "told", "facts", "fields", "conditions", "snippets"]) $(id).replaceChildren();
   for (const each of [grid, changesGrid]) each.show([], []);
-  $("told").hidden = true;
   const [[kind, value] = ["latest", ""]] = Object.entries(wanted.at);
   select(tabs[0]);
   $("as-of").value = kind;
@@ -80,12 +75,11 @@ function describe(metadata) {
     ["Columns", metadata.fields.length],
     ["Version", metadata.version],
     ["Partitioned by", metadata.partitionColumns.join(", ") || null],
-  ].filter(([, value]) => value !== null && value !== undefined);
+  ].filter(([, value]) => (value ?? null) !== null);
   $("facts").replaceChildren(...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, String(value)))));
   $("fields").replaceChildren(columnsTable(metadata));
-  const { unsupported } = columnsOf(metadata);
-  $("told").hidden = !unsupported.length;
-  $("told").textContent = `Not shown, because this page cannot show these columns exactly: ${unsupported.map((column) => `${column.name} (${column.why})`).join(", ")}.`;
+  const unsupported = columnsOf(metadata).unsupported.map((column) => `${column.name} (${column.why})`).join(", ");
+  $("told").textContent = unsupported && `Not shown, because this page cannot show these columns exactly: ${unsupported}.`;
   if (metadata.version !== null) $("changed").value = metadata.version;
   $("tab-changes").disabled = !metadata.hasFeed;
   $("tab-changes").title = metadata.hasFeed ? "" : "The table has no change data feed.";
@@ -127,17 +121,17 @@ async function showRows(current) {
   await readRows(PAGE_ROWS);
 }
 
-/** Read until there are `count` rows, or no more, or others are shown. */
+/** Read until there are `count` rows, or no more, or others are shown. After an error, no more can be read. */
 async function readRows(count) {
   const mine = loaded;
-  for (const id of ["more-rows", "all-rows"]) $(id).disabled = true;
-  while (mine.rows.length < count && !mine.ended) {
+  for (mine.isReading = true; mine.isReading; ) {
     if (!mine.rest.length) {
       const { done, value = [] } = await mine.batches.next();
       [mine.ended, mine.rest] = [done, value];
     }
     if (mine !== loaded) return;
     mine.rows.push(...mine.rest.splice(0, count - mine.rows.length));
+    mine.isReading = mine.rows.length < count && !mine.ended;
     grid.update(mine.rows);
     showCount();
   }
@@ -147,13 +141,13 @@ async function readRows(count) {
 const mostRows = () => Math.min(MOST_ROWS, Math.floor(MOST_CELLS / tableMetadata.fields.length));
 
 function showCount() {
-  const { rows, ended, order } = loaded;
+  const { rows, ended, order, isReading } = loaded;
   const number = rows.length.toLocaleString("en");
   const many = !rows.length ? "No rows" : !ended ? `The first ${number} rows` : rows.length === 1 ? "1 row" : `All ${number} rows`;
   const matching = conditions().length ? " that match the filters" : "";
   const sorted = order ? ` Sorted by ${order.name}${order.descending ? ", descending" : ""}${ended ? "" : ": only these rows, not the whole table"}.` : "";
   $("count").textContent = `${many}${matching} at version ${tableMetadata.version}.${sorted}`;
-  for (const id of ["more-rows", "all-rows"]) $(id).disabled = ended || rows.length >= mostRows();
+  for (const id of ["more-rows", "all-rows"]) $(id).disabled = isReading || ended || rows.length >= mostRows();
   $("all-rows").textContent = `Up to ${mostRows().toLocaleString("en")} rows`;
 }
 
@@ -175,8 +169,7 @@ $("all-rows").addEventListener("click", () => run("Reading rows …", () => read
 
 function asOf() {
   for (const kind of ["version", "timestamp"]) {
-    // A hidden field that is not disabled still blocks the form when its value is invalid.
-    $(kind).hidden = $(kind).disabled = $("as-of").value !== kind;
+    $(kind).hidden = $(kind).disabled = $("as-of").value !== kind; // else an invalid value that is hidden blocks the form
   }
   if (!$("version").hidden && tableMetadata) $("version").value ||= tableMetadata.version;
 }
@@ -191,8 +184,8 @@ function addFilter(wanted = {}) {
   const column = make("select", { ariaLabel: "Column" }, ...options(columns.map((column) => column.name)));
   const sign = make("select", { ariaLabel: "Comparison" });
   const text = make("input", { ariaLabel: "Value", autocomplete: "off", value: wanted.text ?? "" });
-  const line = make("div", { className: "condition" }, column, sign, text);
   const remove = make("button", { type: "button", className: "plain", ariaLabel: "Remove the filter" }, "×");
+  const line = make("div", { className: "condition" }, column, sign, text, remove);
   const hide = () => (text.hidden = sign.value.startsWith("is "));
   const fit = () => {
     const isText = columns.find(({ name }) => name === column.value)?.type === "string";
@@ -202,7 +195,6 @@ function addFilter(wanted = {}) {
   column.addEventListener("change", fit);
   sign.addEventListener("change", hide);
   remove.addEventListener("click", () => line.remove());
-  line.append(remove);
   if (wanted.column) column.value = wanted.column;
   fit();
   if (SIGNS.includes(wanted.sign)) sign.value = wanted.sign;
@@ -217,12 +209,12 @@ async function showChanges() {
   const rows = [];
   const { table, files } = await sharing.changes(selected, version);
   for await (const batch of changedRows(table, files)) {
-    for (const row of batch.rows.slice(0, MOST_CHANGES + 1 - rows.length)) rows.push([batch.kind, ...row]);
+    for (const row of batch.rows) rows.push([batch.kind, ...row]);
     if (rows.length > MOST_CHANGES) break;
   }
-  const more = rows.length > MOST_CHANGES;
   changesGrid.show([{ name: "change", type: "kind" }, ...columnsOf(table).shown], rows.slice(0, MOST_CHANGES));
-  $("changed-count").textContent = `${more ? `The first ${MOST_CHANGES}` : rows.length} changed rows of version ${version}.`;
+  const number = rows.length > MOST_CHANGES ? `The first ${MOST_CHANGES}` : rows.length;
+  $("changed-count").textContent = `${number} changed row${number === 1 ? "" : "s"} of version ${version}.`;
 }
 
 $("ask-changes").addEventListener("submit", (event) => {
