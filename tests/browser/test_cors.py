@@ -95,3 +95,14 @@ def test_no_origin_is_allowed_by_default(browser: Browser, allowed_origin: str, 
     token = json.loads(Path(provider.profile).read_text())["bearerToken"]
     with open_page(browser, allowed_origin) as page, pytest.raises(Error, match="Failed to fetch"):
         page.evaluate(QUERY, {"url": f"{provider.endpoint}/shares/s/schemas/x/tables/t/query", "token": token})
+
+
+def test_token_endpoint_is_for_its_own_pages_alone(
+    browser: Browser, allowed_origin: str, query: dict[str, Any]
+) -> None:
+    request = "async url => (await fetch(url, {method: 'POST', body: new URLSearchParams({grant_type: 'x'})})).status"
+    endpoint = query["url"].partition("/shares/")[0]
+    with open_page(browser, allowed_origin) as page, pytest.raises(Error, match="Failed to fetch"):
+        page.evaluate(request, f"{endpoint}/oauth/token")
+    with open_page(browser, f"{endpoint}/explore") as page:
+        assert page.evaluate(request, f"{endpoint}/oauth/token") == 400

@@ -82,7 +82,7 @@ def test_more_rows_are_read_page_by_page_up_to_the_limit(signed_in: Page) -> Non
     expect(page.locator("#count")).to_contain_text("The first 400 rows")
     press_header(page, "id")
     press_header(page, "id")
-    expect(page.locator("#count")).to_contain_text("Sorted by id, descending: only these rows, not the whole table.")
+    expect(page.locator("#count")).to_contain_text("Sorted by id, descending (only these rows).")
     assert column(page, 1)[0] == "399"
     page.get_by_role("button", name="Up to 100,000 rows").click()
     expect(page.locator("#count")).to_contain_text("The first 100,000 rows", timeout=30_000)

@@ -65,7 +65,7 @@ export class Grid {
     this.list = make("div", { className: "list" }, this.table);
     this.#box.replaceChildren(this.list);
     this.#box.scrollTop = 0;
-    this.heads = heads.map((head) => head.offsetWidth);
+    this.heads = heads.map((head) => Math.ceil(head.getBoundingClientRect().width));
     this.rowHeight = this.body.firstChild.getBoundingClientRect().height;
     this.headHeight = this.table.offsetHeight - this.body.offsetHeight;
     this.table.className = "fixed";
@@ -110,7 +110,7 @@ export class Grid {
 
   #fit() {
     this.#widths.forEach((characters, at) => {
-      this.cols.children[at].style.width = `max(${this.heads[at]}px, calc(${characters}ch + 1.5rem))`;
+      this.cols.children[at].style.width = `max(${this.heads[at]}px, calc(${characters}ch + 1.4rem))`;
     });
     this.lefts = [...this.table.querySelectorAll("th")].map((head) => head.offsetLeft);
   }
