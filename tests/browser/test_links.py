@@ -165,6 +165,10 @@ def test_lost_connection_and_server_errors_are_explained(browser: Browser, provi
         page.context.set_offline(True)
         page.get_by_role("button", name="Show rows").click()
         expect(page.get_by_role("alert")).to_contain_text("You are offline.")
+        page.get_by_role("button", name="Close").click()
+        page.get_by_role("tab", name="In code").click()
+        expect(page.get_by_role("alert")).to_contain_text("You are offline.")
+        page.get_by_role("tab", name="Rows").click()
         page.context.set_offline(False)
         for status, message in ((502, "The server has a problem (status 502)"), (429, "The server is busy")):
             page.route("**/query", partial(Route.fulfill, status=status, body="<html>"))

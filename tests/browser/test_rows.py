@@ -7,7 +7,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from browser.conftest import open_page
+from browser.conftest import broken_rules, open_page
 from client.golden_shares import Shared
 from client.provider import Provider
 from playwright.sync_api import Browser, Page, expect
@@ -93,6 +93,7 @@ def test_more_rows_are_read_page_by_page_up_to_the_limit(signed_in: Page) -> Non
     expect(page.locator("#grid tbody tr").last).to_have_attribute("aria-rowindex", "100001")
     assert column(page, 1)[-1] == "99999"
     assert page.locator("#grid tbody tr").count() < 60
+    assert broken_rules(page) == []
 
 
 def test_table_of_many_files_is_counted_and_read_to_its_end(signed_in: Page) -> None:

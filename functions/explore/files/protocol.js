@@ -59,6 +59,7 @@ export class Sharing {
 
   shares = () => this.#list("/shares");
   tables = (share) => this.#list(`/shares/${encodeURIComponent(share)}/all-tables`);
+  samples = async (names) => (await this.#send(`/explore/code.json?${names}`, {})).json();
 
   /** Return the volumes, skills or models of a share. */
   async assets(share, kind) {

@@ -228,9 +228,7 @@ async function showCode() {
   const { endpoint, usesClient } = sharing;
   const directory = accessModes?.includes("dir") ? "yes" : "";
   const names = new URLSearchParams({ endpoint, profile: profileName, share, schema, table: name, directory, ...requestedVersion() });
-  const answer = await fetch(`explore/code.json?${names}`);
-  if (!answer.ok) throw new Error("The server did not return the code. Try again.");
-  const samples = (await answer.json()).filter(({ text, note }) => !usesClient || !/bearer.?token/i.test(text + note));
+  const samples = (await sharing.samples(names)).filter(({ text, note }) => !usesClient || !/bearer.?token/i.test(text + note));
   const needs = Object.keys(requestedVersion()).length ? "read only the latest version." : usesClient ? "need a profile with a bearer token." : "";
   $("readers").textContent = `Save ${profileName} in your working folder.${needs && ` Clients that are not listed ${needs}`}`;
   $("snippets").replaceChildren(...samples.map(({ client, text, note }, at) => {
