@@ -8,7 +8,6 @@
     deploy              find the stack, its outputs and its template
 
 `declared` keeps the catalog as files, `checks` holds verify and doctor, `jobs` submits Spark jobs, `usage` reports
-who read
-what, `console` is the operator's web page, `local` and `localstack` run a server here. Rules for what may be shared
-are the layer's (`deltaic.catalog.admin`), not this package's.
+who read what, `load` writes files into tables, `console` is the operator's web page, `local` and `localstack` run a
+server here. Rules for what may be shared are the layer's (`deltaic.catalog.admin`), not this package's.
 """
