@@ -105,6 +105,7 @@ def test_without_extras_the_help_lists_every_command(deltaic: Deltaic) -> None:
         (("env",), "awslambdaric", "local"),
         (("localstack", "deploy", "--json"), "awslambdaric", "local"),
         (("console", "--no-open"), "jinja2", "console"),
+        (("table", "load", "s.d.t", "file.csv"), "duckdb", "load"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )

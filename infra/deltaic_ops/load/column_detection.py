@@ -147,7 +147,9 @@ def _narrow(connection: duckdb.DuckDBPyConnection, name: str, reading: TextReadi
     """Return a reading of dates with only the formats that the sample has, and other readings unchanged."""
     if not reading.formats:
         return reading
-    counts = ", ".join(f"count(try_strptime(trim(\"{name}\"), '{each}'))" for each in reading.formats)
-    found = connection.execute(f"SELECT {counts} FROM sample").fetchall()[0]
+    counts = ", ".join(f"count(try_strptime(v, '{each}'))" for each in reading.formats)
+    shape = "regexp_replace(regexp_replace(v, '[0-9]', '9', 'g'), '[A-Za-z]', 'a', 'g')"  # one value of each shape
+    values = f'SELECT any_value(v) AS v FROM (SELECT trim("{name}") AS v FROM sample) GROUP BY {shape}'
+    found = connection.execute(f"SELECT {counts} FROM ({values})").fetchall()[0]
     used = [each for each, count in zip(reading.formats, found, strict=True) if count]
     return date(reading.type, reading.convention or "day-first", used) if used else reading

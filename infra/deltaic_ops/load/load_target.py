@@ -18,10 +18,7 @@ from deltaic_ops.load.table_load import LoadMode
 def find_target(
     admin: CatalogAdmin, name: Sequence[str], mode: LoadMode, location: str, bucket: str
 ) -> tuple[str, Table | None, list[str]]:
-    """Return the location of a load (by default in `bucket`), the table's entry, and a missing share and schema.
-
-    Raises AlreadyExists for a shared table and `create`, InvalidParameter, UnsupportedOperation for other entries.
-    """
+    """Return location (by default in `bucket`), entry, and missing share and schema; raises a DeltaicError."""
     missing, entry, title = list[str](), None, ".".join(name)
     stores: list[Any] = [admin.shares, admin.schemas, admin.tables]
     for depth, (kind, store) in enumerate(zip(("share", "schema", "table"), stores, strict=True), 1):

@@ -29,8 +29,7 @@ _VALUE = re.compile(r"[-+]?[\d.,' ]*\d\s*%?|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*")
 class TextTable(NamedTuple):
     """A CSV file in UTF-8 with the names of its columns, "" if it has no header.
 
-    `skip` lines precede the data. The header of an `undecided` file can also be data. `sheet_rows` has the row of the
-    sheet by row of the file; it is empty for a text file.
+    `skip` lines precede the data. The header of an `undecided` file can also be data. `sheet_rows` has rows of a sheet.
     """
 
     path: Path

@@ -18,16 +18,12 @@ _ZONED = r"\d{4}-\d\d-\d\d[T ].*(Z|[-+]\d\d(:?\d\d)?)"
 # Two-digit years come first, because %Y accepts them too, as years of the first century.
 _DAYS = "%d.%m.%y,1/2/%y,1-2-%y,%d-%b-%y,%Y-%m-%d,%Y/%m/%d,%d.%m.%Y,1/2/%Y,1-2-%Y,%d %b %Y,%d-%b-%Y,%d. %b %Y"
 _DAYS += ",%d %B %Y,%d. %B %Y,%b %d; %Y,%B %d; %Y"
-_TIMES = (" %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%S.%f", " %I:%M:%S %p", " %I:%M %p", "")
+_TIMES = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%S.%f", " %I:%M:%S %p", " %I:%M %p")
 
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """A DuckDB type, and SQL that reads `{v}`, the trimmed text, `{n}`, its `plain` form, or `{raw}`, the value.
-
-    `plain` is SQL for a number without separators of thousands and with a decimal point, still as text. `convention` is
-    a decimal sign or an order of day and month, empty if none matters.
-    """
+    """A DuckDB type, and SQL that reads `{v}`, the trimmed text, `{n}`, its `plain` number, or `{raw}`, the value."""
 
     type: str
     sql: str
@@ -41,9 +37,13 @@ TEXT: Final = TextReading("VARCHAR", "{raw}")
 
 def _number(type_: str, decimal: str) -> TextReading:
     """Return the reading as a type of numbers; a text that the type cannot hold exactly does not fit."""
-    bare, groups = f"translate({{v}}, '{SEPARATORS[decimal]}', '')", SEPARATORS[decimal]
+    groups, simple = SEPARATORS[decimal], "{v}" if decimal == "." else "replace({v}, ',', '.')"
+    only = "" if decimal == "." else "NOT contains({v}, '.') AND "
     grouped = rf"[-+]?[1-9]\d{{0,2}}([{groups}]\d{{3}})+([{decimal}]\d+)?"
-    plain = f"CASE WHEN {bare} = {{v}} OR regexp_full_match({{v}}, '{grouped}') THEN replace({bare}, ',', '.') END"
+    plain = (
+        f"CASE WHEN {only}TRY_CAST({simple} AS DOUBLE) IS NOT NULL THEN {simple} WHEN regexp_full_match({{v}}, "
+        f"'{grouped}') THEN replace(translate({{v}}, '{groups}', ''), ',', '.') END"
+    )
     cast = f"TRY_CAST({{n}} AS {type_})"
     exact = f"{cast}::VARCHAR = ltrim({{n}}, '+')"
     if type_ in {"DOUBLE", "FLOAT"}:  # more than 15 digits, as in an account number, would be rounded

@@ -143,6 +143,7 @@ def _show_links(console: "Console", stack: Stack) -> None:
         f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)",
         f"To look at the data, open [bold]{stack.endpoint}/explore[/bold] and choose {PROFILE}",
         f"To see what a recipient with a link sees, open [bold]{invitation.link}[/bold]",
+        "To share a file of yours, in another terminal: deltaic table load my_share.my_schema.my_table FILE",
     ):
         console.print(line, markup=True, soft_wrap=True)
 
