@@ -96,7 +96,7 @@ deltaic_ops
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.storage deltaic_pipeline.view_refresh
   .console           .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
-                     deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
+                     deltaic.errors deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
   .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
   .cli               .checks .console .declared .deploy .inspection .jobs .load .local .localstack .rights .usage

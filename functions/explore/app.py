@@ -63,7 +63,7 @@ def samples(query: Mapping[str, str]) -> bytes:
     names = {name: query.get(name, "") for name in ("endpoint", "profile", "share", "schema", "table", "timestamp")}
     number = query.get("version", "")[:18]
     version = int(number) if number.isdecimal() else None
-    example = Example(**names, is_directory=bool(query.get("directory")), version=version)
+    example = Example(**names, version=version)
     return json.dumps([snippet._asdict() for snippet in snippets(example)]).encode()
 
 

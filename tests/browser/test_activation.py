@@ -117,7 +117,18 @@ def test_names_are_escaped(browser: Browser, provider: Provider) -> None:
         expect(page.get_by_role("heading", level=1)).to_have_text(f"Data shared with {name}")
         page.get_by_role("button").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
-        assert page.locator("img, script, iframe").count() == 0
+        assert page.locator("img, iframe").count() == 0
+        assert page.locator("script").count() == 1
+
+
+def test_code_is_copied(browser: Browser, provider: Provider) -> None:
+    with open_page(browser, create_link(provider, "copy"), permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.get_by_role("button", name="Create the profile").click()
+        page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator("pre").first.text_content()
+        assert "load_as_pandas" in copied
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", (1280, 900)), ("dark", (360, 740))], ids=["desktop", "phone"])

@@ -32,6 +32,12 @@ def run_action(console: Visitor, action: str, **parameters: str) -> str:
     return console.post("/action", **plan_action(console, action, **parameters)[1])
 
 
+def error_at(page: str) -> str:
+    """Return the field of a form that shows the error; empty if the form shows it at the top."""
+    match = re.search(r'id="(\w+)-error" role="alert"', page)
+    return match[1] if match else ""
+
+
 @pytest.fixture
 def erin(server: FilledServer) -> Iterator[str]:
     """Return a recipient with a token, for one test."""
@@ -49,13 +55,14 @@ def tokens_of(server: FilledServer, name: str) -> list[tuple[str, str]]:
 def test_plan_describes_effects_and_changes_nothing(console: Visitor, server: FilledServer, erin: str) -> None:
     before = tokens_of(server, erin)
     page = console.get("/action", action="rotate", recipient=erin)
-    assert 'name="overlap" value="1d"' in page
+    assert 'value="1d"' in page
     command, form = plan_action(console, "rotate", recipient=erin, overlap="0", expires="30d")
     options = ["--link", "--overlap=0", "--expires=30d", f"--endpoint={server.endpoint}"]
     assert shlex.split(command) == ["deltaic", "token", "rotate", *options, "--", erin]
     assert form["recipient"] == erin
     page = console.get("/action", action="rotate", planned="yes", recipient=erin, overlap="0", expires="30d")
-    assert f"revoked at once: {before[0][0]}" in page
+    assert "Tokens that are live then are revoked at once." in page
+    assert before[0][0] in page
     assert tokens_of(server, erin) == before
     assert server.admin.invitations.list(server.admin.recipients.get(erin).id) == []
 
@@ -107,7 +114,7 @@ def test_grant_is_created_changed_and_revoked(console: Visitor, server: FilledSe
     page = console.get("/action", action="grant", planned="yes", recipient=erin, share="SALES", filter="", ends="")
     assert "europe.orders" in page
     parameters = {"recipient": erin, "share": "sales", "filter": "region = current_recipient('region')"}
-    assert " sees no rows: missing property region." in console.get(
+    assert "sees no rows of sales.europe.orders: missing property region" in console.get(
         "/action", action="grant", planned="yes", **parameters
     )
     assert "Done." in run_action(
@@ -120,8 +127,9 @@ def test_grant_is_created_changed_and_revoked(console: Visitor, server: FilledSe
     assert "Done." in run_action(console, "change-grant", recipient=erin, share="sales", ends="never")
     changed = server.admin.grants.get(erin, "sales")
     assert (changed.partition_filter, changed.ends_at) == ("", None)
-    page = run_action(console, "change-grant", recipient=erin, share="sales", filter="note = 'x'")
-    assert "Not done." in page
+    wrong = {"recipient": erin, "share": "sales", "filter": "note = 'x'"}
+    page = console.get("/action", 400, action="change-grant", planned="yes", **wrong)
+    assert error_at(page) == "filter"
     assert "does not match table sales.europe.orders" in page
     assert "Done." in run_action(console, "revoke-grant", recipient=erin, share="sales")
     assert list(server.admin.grants.of_recipient(erin)) == []
@@ -152,20 +160,120 @@ def test_row_filter_of_table_is_set_and_removed(console: Visitor, server: Filled
     assert server.admin.tables.get("sales", "europe", "orders").partition_filter == ""
 
 
+IN_EUROPE = {"share": "sales", "schema": "europe"}
+AT_ORDERS = {**IN_EUROPE, "location": "s3://deltaic-lake/orders"}
+
+
 @pytest.mark.parametrize(
-    ("parameters", "status"),
+    ("parameters", "status", "field"),
     [
-        pytest.param({"action": "remove-everything"}, 404, id="no-such-action"),
-        pytest.param({"action": "cut-off", "recipient": "nobody"}, 404, id="nobody"),
-        pytest.param({"action": "rotate", "recipient": "alice", "overlap": "--json", "expires": "1d"}, 400, id="life"),
-        pytest.param({"action": "filter", "table": ORDERS, "filter": "@/etc/passwd"}, 400, id="a-file"),
-        pytest.param({"action": "filter", "table": ORDERS, "filter": "region ="}, 400, id="half-a-filter"),
-        pytest.param({"action": "grant", "recipient": "bob", "share": "sales", "ends": "soon"}, 400, id="no-date"),
-        pytest.param({"action": "grant", "recipient": "alice", "share": "sales"}, 400, id="held-already"),
+        pytest.param({"action": "remove-everything"}, 404, "", id="no-such-action"),
+        pytest.param({"action": "cut-off", "recipient": "nobody"}, 404, "", id="nobody"),
+        pytest.param(
+            {"action": "rotate", "recipient": "alice", "overlap": "--json", "expires": "1d"}, 400, "overlap", id="life"
+        ),
+        pytest.param({"action": "filter", "table": ORDERS, "filter": "@/etc/passwd"}, 400, "filter", id="a-file"),
+        pytest.param({"action": "filter", "table": ORDERS, "filter": "region ="}, 400, "filter", id="half-a-filter"),
+        pytest.param({"action": "filter", "table": ORDERS, "filter": "regoin = 'EU'"}, 400, "filter", id="no-column"),
+        pytest.param(
+            {"action": "grant", "recipient": "bob", "share": "sales", "ends": "soon"}, 400, "ends", id="no-date"
+        ),
+        pytest.param({"action": "grant", "recipient": "alice", "share": "sales"}, 409, "share", id="held-already"),
+        pytest.param({"action": "grant", "recipient": "bob", "share": "salse"}, 404, "share", id="misspelled"),
+        pytest.param({"action": "grant", "recipient": "bob", "share": ""}, 400, "share", id="empty"),
+        pytest.param({"action": "create-share", "name": "Sales"}, 409, "name", id="share-exists"),
+        pytest.param({"action": "create-share", "name": "a/b"}, 400, "name", id="no-share-name"),
+        pytest.param({"action": "create-schema", "share": "sales", "name": "a.b"}, 400, "name", id="period"),
+        pytest.param({"action": "create-table", **AT_ORDERS, "name": "ORDERS"}, 409, "name", id="table-exists"),
+        pytest.param(
+            {"action": "create-table", **IN_EUROPE, "name": "new", "location": "s3://deltaic-lake/none"},
+            400, "location", id="no-log",
+        ),
+        pytest.param(
+            {"action": "create-table", **IN_EUROPE, "name": "new", "location": "orders"}, 400, "location", id="no-url"
+        ),
+        pytest.param(
+            {"action": "create-table", **AT_ORDERS, "name": "n", "storage": "aws"}, 404, "storage", id="storage"
+        ),
+        pytest.param(
+            {"action": "create-view", **IN_EUROPE, "name": "v", "source": ORDERS, "sql": "SELECT regoin FROM source"},
+            400, "sql", id="view-column",
+        ),
+        pytest.param(
+            {"action": "create-volume", **AT_ORDERS, "name": "all"}, 400, "location", id="volume-over-filtered-table"
+        ),
+        pytest.param({"action": "create-recipient", "name": "bob"}, 409, "name", id="recipient-exists"),
+        pytest.param(
+            {"action": "create-recipient", "name": "x", "properties": "region"}, 400, "properties", id="no-property"
+        ),
     ],
-)
-def test_impossible_plan_is_refused(console: Visitor, parameters: dict[str, str], status: int) -> None:
-    assert 'role="alert"' in console.get("/action", status, planned="yes", **parameters)
+)  # fmt: skip
+def test_impossible_plan_is_refused_at_its_field(
+    console: Visitor, server: FilledServer, parameters: dict[str, str], status: int, field: str
+) -> None:
+    before = (
+        [share.name for share in server.admin.shares.list()],
+        [item.name for item in server.admin.recipients.list()],
+    )
+    page = console.get("/action", status, planned="yes", **parameters)
+    assert 'role="alert"' in page
+    assert error_at(page) == field
+    assert before == (
+        [s.name for s in server.admin.shares.list()],
+        [item.name for item in server.admin.recipients.list()],
+    )
+
+
+def test_refusal_suggests_the_nearest_name_and_keeps_the_form(console: Visitor) -> None:
+    page = console.get("/action", 404, action="grant", planned="yes", recipient="bob", share="salse", ends="2099-01-01")
+    assert "did you mean sales?" in page
+    assert 'value="2099-01-01"' in page
+
+
+def test_everything_is_created_from_a_share_to_a_reader(console: Visitor, server: FilledServer) -> None:
+    admin = server.admin
+    named = {"share": "made", "schema": "here"}
+    location = "s3://deltaic-lake/made"
+    for folder in ("made", "files"):
+        server.upload(server.folder / "orders", folder)
+    plans: list[tuple[str, dict[str, str]]] = [
+        ("create-share", {"name": "made", "comment": HOSTILE}),
+        ("create-schema", {"share": "made", "name": "here"}),
+        (
+            "create-table",
+            {**named, "name": "orders", "location": location, "history": "yes", "filter": "region = 'EU'"},
+        ),
+        ("create-volume", {**named, "name": "files", "location": "s3://deltaic-lake/files"}),
+        (
+            "create-view",
+            {**named, "name": "seen", "source": ORDERS, "sql": "SELECT * FROM source", "keys": "id\nregion"},
+        ),
+        ("create-recipient", {"name": "reader", "comment": "new", "properties": "region=EU\nregion=US"}),
+        ("grant", {"recipient": "reader", "share": "made"}),
+    ]
+    for action, parameters in plans:
+        page = run_action(console, action, **parameters)
+        assert "Done." in page, page
+        link = re.search(r'<a class="button primary" href="([^"]+)"', page)
+        assert link is not None
+        assert console.http.get(html.unescape(link[1])).status_code == 200
+    table = admin.tables.get("made", "here", "orders")
+    assert (table.location, table.history, table.partition_filter) == (location, True, "region = 'EU'")
+    assert admin.shares.get("made").comment == HOSTILE
+    assert admin.volumes.get("made", "here", "files").location == "s3://deltaic-lake/files"
+    assert admin.views.get("made", "here", "seen").key == ("id", "region")
+    assert admin.recipients.get("reader").properties == {"region": '["EU","US"]'}
+
+
+def test_plan_of_creation_changes_nothing_and_warns(console: Visitor, server: FilledServer) -> None:
+    server.admin.recipients.create("warned")
+    form = {"recipient": "warned", "share": "sales", "filter": "region = current_recipient('region')"}
+    page = console.get("/action", action="grant", planned="yes", **form)
+    assert "sees no rows of sales.europe.orders: missing property region" in page
+    page = console.get("/action", action="create-share", planned="yes", name="dotted.name")
+    assert "clients that split share.schema.table at periods cannot read it" in page
+    assert "dotted.name" not in [share.name for share in server.admin.shares.list()]
+    assert list(server.admin.grants.of_recipient("warned")) == []
 
 
 def test_name_that_looks_like_an_option_is_a_name(console: Visitor, server: FilledServer) -> None:

@@ -44,6 +44,7 @@ def empty_provider() -> Provider:
         [],
         {},
         list,
+        lambda _arguments, _goes_on: fail(),
     )
 
 
@@ -58,7 +59,7 @@ def running() -> Iterator[Running]:
 
 def test_key_works_once_and_a_new_link_is_shown(running: Running) -> None:
     first, second = running.open(), running.open()
-    assert first.http.post("/enter", data={"key": first.key}).headers["location"] == "/shares"
+    assert first.http.post("/enter", data={"key": first.key}).headers["location"] == "/start"
     refused = second.http.post("/enter", data={"key": second.key})
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers

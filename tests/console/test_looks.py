@@ -1,8 +1,8 @@
-"""Test the pages of usage, views, upcoming ends and findings."""
+"""Test the pages of usage, views and findings."""
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +89,7 @@ def test_views_page_shows_freshness_and_failures(console: Visitor, server: Fille
     assert "never refreshed" in console.get("/views")
     server.admin.views.record_failure(server.admin.views.get("views", "mine", "v"), HOSTILE)
     assert "failed: &lt;img" in console.get("/views")
-    assert "has a view" in console.get("/views", begins="sales")
-
-
-def test_upcoming_ends_are_searched_on_request(console: Visitor, server: FilledServer) -> None:
-    recipient = server.admin.recipients.create("dave")
-    token = server.admin.tokens.create(recipient, timedelta(days=2))
-    assert token.token.id not in console.get("/ends")
-    console.post("/ends", 303)
-    assert token.token.id in console.get("/ends")
+    assert "No share follows." in console.get("/views", after="zzz")
 
 
 def test_doctor_runs_on_request(console: Visitor) -> None:

@@ -20,8 +20,7 @@ def cells(page: str) -> list[list[str]]:
 
 def test_recipients_page_shows_when_tokens_expire(console: Visitor, server: FilledServer) -> None:
     expiry = server.readers["alice"].issued.token.expires_at
-    assert f"{expiry:%Y-%m-%d %H:%M}" in console.get("/recipients", begins="AL")
-    assert "bob" not in console.get("/recipients", begins="al").partition("<tbody>")[2]
+    assert f"{expiry:%Y-%m-%d %H:%M} UTC" in console.get("/recipients")
 
 
 def test_recipient_page_shows_grants_and_keys(console: Visitor, server: FilledServer) -> None:
@@ -39,7 +38,7 @@ def test_recipient_page_shows_grants_and_keys(console: Visitor, server: FilledSe
     assert "all shared rows" in page
     server.admin.cut_off("carol")
     assert "cut off since" in console.get("/recipient", recipient="carol")
-    assert "cut off since" in console.get("/recipients", begins="carol")
+    assert "cut off since" in console.get("/recipients")
 
 
 def test_visible_tables_are_those_in_the_recipients_listings(console: Visitor) -> None:

@@ -20,15 +20,14 @@ def test_links_lead_from_shares_to_tables(console: Visitor) -> None:
     assert "region = &#39;EU&#39;" in console.get("/holders", share="sales")
 
 
-def test_lists_have_pages_and_filter_by_first_letters(console: Visitor, server: FilledServer) -> None:
+def test_lists_have_pages(console: Visitor, server: FilledServer) -> None:
     for number in range(60):
         server.admin.shares.create(f"many_{number:02}")
-    first = console.get("/shares", begins="MANY_")
+    first = console.get("/shares", after="many_")
     assert "many_49" in first
     assert "many_50" not in first
-    assert "sales" not in first.partition("<ul")[2]
-    assert "/shares?begins=MANY_&amp;after=many_49" in first
-    second = console.get("/shares", begins="MANY_", after="many_49")
+    assert "/shares?after=many_49" in first
+    second = console.get("/shares", after="many_49")
     assert "many_50" in second
     assert "many_59" in second
     assert "after=" not in second

@@ -19,6 +19,7 @@ import pytest
 from contract.logs import TableLog, column
 from deltaic.catalog.credentials.invitations import Invitations, IssuedInvitation
 from deltaic.catalog.credentials.token_admin import TokenAdmin
+from deltaic.pages.html import COPY_BUTTONS
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer, dynamo_of
 
@@ -190,6 +191,16 @@ def test_a_rotating_link_revokes_other_tokens_when_it_is_used(server: FilledServ
     assert server.admin.tokens.get(recipient, old.token.id).state() == "revoked"
 
 
+def test_page_shows_sender_comment_and_warning_and_says_when_a_share_is_empty(server: FilledServer) -> None:
+    server.admin.shares.create("may", comment="Opens in <May>")
+    page = httpx.get(invited(server, share="may").link).text
+    assert f"{CONTACT} shares data with you." in unescape(page)
+    assert "Opens in &lt;May&gt;" in page
+    assert "This share has no tables yet." in page
+    assert page.index("Save the file at once") < page.index("<button>")
+    assert "Nothing is shared with you yet" in httpx.get(invited(server, share="").link).text
+
+
 def test_names_are_escaped_in_the_page_and_in_every_snippet(server: FilledServer) -> None:
     name = "o'hara<script>alert(1)\"$(id)`\\"
     share, table = "<img\u00a0src=x>", "t'\"`$(id)"
@@ -199,7 +210,7 @@ def test_names_are_escaped_in_the_page_and_in_every_snippet(server: FilledServer
     invitation = invited(server, name, share)
     before, done = httpx.get(invitation.link).text, httpx.post(invitation.link).text
     for page in (before, done):
-        assert not re.search(r"<script|<img|<svg| on\w+=", page)
+        assert not re.search(r"<script|<img|<svg| on\w+=", page.replace(COPY_BUTTONS, ""))
         assert share in unescape(page)
     assert name in unescape(before)
     code = {

@@ -46,8 +46,8 @@ def is_allowed(text: str) -> bool:
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(is_allowed)
 
 
-def snippets_of(name: str, share: str = "sales", *, is_directory: bool = True) -> dict[str, Snippet]:
-    table = Example(ENDPOINT, "alice.share", share, "eu", name, is_directory)
+def snippets_of(name: str, share: str = "sales") -> dict[str, Snippet]:
+    table = Example(ENDPOINT, "alice.share", share, "eu", name)
     return {snippet.client: snippet for snippet in snippets(table)}
 
 
@@ -74,7 +74,7 @@ def with_attacks(test: Any) -> Any:
 @given(name=NAMES)
 def test_python_and_r_cannot_run_code_from_names(name: str) -> None:
     hostile, harmless = snippets_of(name), snippets_of("plain")
-    for client in ("Python with pandas", "Spark"):
+    for client in ("Python with pandas", "polars", "Spark"):
         program, harmless_program = ast.parse(hostile[client].text), ast.parse(harmless[client].text)
         assert f"alice.share#sales.eu.{name}" in python_texts(hostile[client].text)
         assert [type(node) for node in ast.walk(program)] == [type(node) for node in ast.walk(harmless_program)]
@@ -99,16 +99,6 @@ def test_duckdb_and_snowflake_cannot_run_code_from_names(name: str) -> None:
     assert isinstance(sqlglot.parse_one(hostile["DuckDB"].text.split("\n")[-1], dialect="duckdb"), exp.Select)
 
 
-@with_attacks
-@given(name=NAMES)
-def test_polars_uses_the_route_of_the_table(name: str) -> None:
-    code = snippets_of(name)["polars"].text
-    (route,) = [text for text in python_texts(code) if text.startswith("/shares/")]
-    assert route.isascii()
-    assert "'" not in route
-    assert len(route.split("/")) == 8
-
-
 def test_endpoint_is_a_single_shell_argument() -> None:
     arguments = shlex.split(snippets_of("orders")["curl"].text)
     assert arguments[0] == "curl"
@@ -116,11 +106,6 @@ def test_endpoint_is_a_single_shell_argument() -> None:
     hostile = Example("https://x/$(id)'\"`id`", "alice.share", "s", "s", "t")
     text = next(snippet.text for snippet in snippets(hostile) if snippet.client == "curl")
     assert shlex.split(text)[-1] == f"{hostile.endpoint}/shares"
-
-
-def test_table_without_directory_access_has_no_polars_snippet() -> None:
-    assert "polars" in snippets_of("orders")
-    assert "polars" not in snippets_of("orders", is_directory=False)
 
 
 @pytest.mark.parametrize(

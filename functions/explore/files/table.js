@@ -224,10 +224,9 @@ $("ask-changes").addEventListener("submit", (event) => {
 
 /** Show code that reads the table, for each client that can read this version with this profile. */
 async function showCode() {
-  const { share, schema, name, accessModes } = selected;
+  const { share, schema, name } = selected;
   const { endpoint, usesClient } = sharing;
-  const directory = accessModes?.includes("dir") ? "yes" : "";
-  const names = new URLSearchParams({ endpoint, profile: profileName, share, schema, table: name, directory, ...requestedVersion() });
+  const names = new URLSearchParams({ endpoint, profile: profileName, share, schema, table: name, ...requestedVersion() });
   const samples = (await sharing.samples(names)).filter(({ text, note }) => !usesClient || !/bearer.?token/i.test(text + note));
   const needs = Object.keys(requestedVersion()).length ? "read only the latest version." : usesClient ? "need a profile with a bearer token." : "";
   $("readers").textContent = `Save ${profileName} in your working folder.${needs && ` Clients that are not listed ${needs}`}`;

@@ -6,6 +6,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,8 +105,10 @@ def _provider(cli: Operator, endpoint: str, usage: str, runs: str, options: Sequ
 
         return examine(check_context(cli, server))
 
+    from deltaic_ops.cli.rehearsal import rehearse
+
     return Provider(
-        title=f"{connection.catalog_table} in {connection.region}",
+        title=f"{connection.stack} in {connection.region}" if connection.outputs else connection.catalog_table,
         admin=cli.admin,
         reader=cli.reader,
         schemas=lambda: cli.schemas,
@@ -115,4 +118,5 @@ def _provider(cli: Operator, endpoint: str, usage: str, runs: str, options: Sequ
         options=options,
         environment=connection.environment,
         examine=examine,
+        rehearse=partial(rehearse, cli),
     )

@@ -206,11 +206,16 @@ class Operator:
         """Print a value as JSON."""
         typer.echo(json.dumps(value, indent=2))
 
-    def refuse(self, refusal: DeltaicError) -> None:
-        """Print an error; for a name that does not exist, suggest the nearest existing name."""
+    def suggest(self, refusal: DeltaicError) -> DeltaicError:
+        """Return an error; if it is about a name that does not exist, with the nearest existing name."""
         if isinstance(refusal, NotFound) and (missing := _MISSING.fullmatch(refusal.message)):
             with suppress(DeltaicError):
-                refusal = self._with_the_nearest(*missing.groups())
+                return self._with_the_nearest(*missing.groups())
+        return refusal
+
+    def refuse(self, refusal: DeltaicError) -> None:
+        """Print an error; for a name that does not exist, suggest the nearest existing name."""
+        refusal = self.suggest(refusal)
         if self.as_json:
             typer.echo(json_bodies.error(refusal).decode(), err=True)
             return

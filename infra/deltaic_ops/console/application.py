@@ -22,6 +22,7 @@ from deltaic_ops.console import (
     recipient_pages,
     run_pages,
     share_pages,
+    start_pages,
     usage_pages,
 )
 from deltaic_ops.console.console_context import ConsoleContext, Handler
@@ -50,9 +51,10 @@ def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> 
 
 def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
     """Return the console's ASGI application, which is served on the loopback port `port`."""
-    pages: dict[str, Handler] = {"/": _start_page}
+    pages: dict[str, Handler] = {"/": _entrance}
     forms: dict[str, Handler] = {"/enter": partial(_sign_in, login), "/leave": partial(_sign_out, login)}
-    for module in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):
+    modules = (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions)
+    for module in (start_pages, *modules):
         pages |= module.ROUTES
         forms |= getattr(module, "FORMS", {})
     routes = [
@@ -71,10 +73,10 @@ def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
     return ConsoleGuard(app, login, port)
 
 
-def _start_page(context: ConsoleContext, request: Request) -> Response:
-    """Show the sign-in form, or redirect to the page of shares if the browser has a session."""
+def _entrance(context: ConsoleContext, request: Request) -> Response:
+    """Show the sign-in form, or redirect to the start page if the browser has a session."""
     if request.state.session is not None:
-        return RedirectResponse("/shares#", 303)  # without the '#', a browser keeps the fragment, which has the key
+        return RedirectResponse("/start#", 303)  # without the '#', a browser keeps the fragment, which has the key
     return context.page(request, "enter.html", is_wrong_key=False)
 
 
@@ -83,7 +85,7 @@ def _sign_in(login: Login, context: ConsoleContext, request: Request) -> Respons
     session = login.sign_in(request.state.form.get("key", ""))
     if session is None:
         return context.page(request, "enter.html", 403, is_wrong_key=True)
-    response = RedirectResponse("/shares", 303)
+    response = RedirectResponse("/start", 303)
     response.set_cookie(cookie_name(request.url.port or 80), session.id, path="/", httponly=True, samesite="strict")
     return response
 

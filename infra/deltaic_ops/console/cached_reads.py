@@ -1,14 +1,11 @@
-"""Pages of view freshness, of upcoming expirations, and of the findings of `deltaic doctor`."""
+"""Pages of view freshness, and of the findings of `deltaic doctor`."""
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from deltaic.catalog.items import Share, View
 from deltaic.errors import NotFound
-from deltaic.scheduled.expirations import scan_expirations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -19,16 +16,6 @@ _PAGE_SIZE: Final = 100
 """Number of shares whose views one page shows."""
 
 _MAX_THREADS: Final = 8
-_PERIOD: Final = timedelta(days=30)
-
-
-@dataclass(frozen=True, slots=True)
-class ViewFreshness:
-    """A view, and whether it must be refreshed."""
-
-    view: View
-    behind: str
-    """Reason why the view must be refreshed; empty if it is fresh."""
 
 
 def views(context: ConsoleContext, request: Request) -> Response:
@@ -38,30 +25,15 @@ def views(context: ConsoleContext, request: Request) -> Response:
     admin, now = context.provider.admin, datetime.now(UTC)
     shares = list_page(request, admin.shares.list, lambda share: share.name, _PAGE_SIZE)
 
-    def read(share: Share) -> Sequence[ViewFreshness]:
+    def read(share: Share) -> list[tuple[View, str]]:
         try:
-            return [ViewFreshness(view, why_due_by_entry(view, now)) for view in admin.views.list(share.name)]
+            return [(view, why_due_by_entry(view, now)) for view in admin.views.list(share.name)]
         except NotFound:  # the share was deleted in the meantime
             return []
 
     with ThreadPoolExecutor(_MAX_THREADS) as pool:
         entries = [entry for batch in pool.map(read, shares.entries) for entry in batch]
     return context.page(request, "views.html", shares=shares, views=entries)
-
-
-def endings(context: ConsoleContext, request: Request) -> Response:
-    """Show the tokens, links, grants and access that expire soon, as found by the last search."""
-    return context.show_result(request, "ends", "ends.html", days=_PERIOD.days)
-
-
-def search_endings(context: ConsoleContext, _: Request) -> Response:
-    """Search all recipients for tokens, links, grants and access that expire soon."""
-
-    def search(_: object) -> Any:
-        now = datetime.now(UTC)
-        return scan_expirations(context.provider.admin, now, now + _PERIOD)
-
-    return _start(context, "ends", "Searching for what ends soon", search)
 
 
 def findings(context: ConsoleContext, request: Request) -> Response:
@@ -79,13 +51,9 @@ def run_doctor(context: ConsoleContext, _: Request) -> Response:
             results.append(finding)
         return results
 
-    return _start(context, "findings", "Running the doctor's checks", examine)
+    context.jobs.start("findings", "Running the doctor's checks", examine, max_age=0)
+    return RedirectResponse("/findings", 303)
 
 
-def _start(context: ConsoleContext, page: str, title: str, function: Callable[[ReportProgress], Any]) -> Response:
-    context.jobs.start(page, title, function, max_age=0)
-    return RedirectResponse(f"/{page}", 303)
-
-
-ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": endings, "/findings": findings}
-FORMS: Final[dict[str, Handler]] = {"/ends": search_endings, "/findings": run_doctor}
+ROUTES: Final[dict[str, Handler]] = {"/views": views, "/findings": findings}
+FORMS: Final[dict[str, Handler]] = {"/findings": run_doctor}

@@ -1,6 +1,7 @@
 """State that all console pages share, and helpers that render templates, lists and job results."""
 
-from collections.abc import Callable, Hashable, Iterable
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,8 +40,6 @@ class ListPage(Generic[_Entry]):
     """Page of a sorted list of catalog entries."""
 
     entries: list[_Entry]
-    begins: str
-    """Prefix that all listed names have; empty for a list of all names."""
     after: str
     """Last name of the previous page; empty on the first page."""
     next: str
@@ -113,11 +112,10 @@ def list_page(
     name: Callable[[_Entry], str],
     size: int = PAGE_SIZE,
 ) -> ListPage[_Entry]:
-    """Read the page of a list that the query parameters `after` and `begins` select."""
-    after, begins = request.query_params.get("after", ""), request.query_params.get("begins", "")
-    items = list(entries(Excerpt(after or None, begins, size + 1)))
-    next_name = name(items[size - 1]) if len(items) > size else ""
-    return ListPage(items[:size], begins, after, next_name)
+    """Read the page of a list that starts after the name in the query parameter `after`."""
+    after = request.query_params.get("after", "")
+    items = list(entries(Excerpt(after or None, size + 1)))
+    return ListPage(items[:size], after, name(items[size - 1]) if len(items) > size else "")
 
 
 def link(path: str, **parameters: object) -> str:
@@ -127,7 +125,23 @@ def link(path: str, **parameters: object) -> str:
 
 
 def _minute(value: datetime | None) -> str:
-    return "" if value is None else f"{value:%Y-%m-%d %H:%M}"
+    return "" if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
+
+
+def _labelled(table: str) -> Markup:
+    """Return a table whose cells name their column, so that narrow screens can show each row as a list."""
+    labels = [re.sub("<.*?>", "", label) for label in re.findall(r"<th\b[^>]*>(.*?)</th>", table)]
+    cells: Iterator[str] = iter(())
+
+    def label(match: re.Match[str]) -> str:
+        nonlocal cells
+        if match[0] == "<tr>":
+            cells = iter(labels)
+            return match[0]
+        return f'<td data-label="{next(cells, "")}"'
+
+    body = re.sub(r"<tr>|<td\b", label, table)
+    return Markup(f'<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{body}</table></div>')  # noqa: S704 -- escaped
 
 
 def _visible(value: Any) -> Any:
@@ -146,5 +160,5 @@ def _environment() -> Environment:
         finalize=_visible,
     )
     environment.globals["link"] = link
-    environment.filters |= {"minute": _minute, "amount": amount, "access": access_text}
+    environment.filters |= {"minute": _minute, "amount": amount, "access": access_text, "labelled": _labelled}
     return environment

@@ -9,15 +9,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from deltaic.errors import Conflict, NotFound
+from deltaic.errors import Conflict, DeltaicError, NotFound
 from starlette.requests import Request
 from starlette.responses import Response
 
 from deltaic_ops.console.background_jobs import BackgroundJob
 from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon
-from deltaic_ops.console.plans import ACTIONS, Action, ActionPlan
+from deltaic_ops.console.operator_actions import ACTIONS
+from deltaic_ops.console.plans import Action, ActionPlan
 from deltaic_ops.console.provider import Provider
 
 _MAX_PLANS: Final = 200
@@ -34,23 +35,53 @@ class CommandResult:
 
 
 def action(context: ConsoleContext, request: Request) -> Response:
-    """Show the form of an action, or its plan if the form is already filled in."""
-    parameters = request.query_params
-    name, selected = _action(parameters)
-    subject = {parameter: parameters.get(parameter, "") for parameter in selected.parameters}
-    if selected.fields and "planned" not in parameters:
-        values = {field.name: parameters.get(field.name, field.value) for field in selected.fields}
-        return context.page(request, "action.html", name=name, action=selected, subject=subject, values=values)
-    plan = selected.plan(context.provider, parameters)
-    fields = subject | {field.name: parameters.get(field.name, "") for field in selected.fields}
+    """Show the form of an action, its plan if the form is filled in, or an error at its field."""
+    form = request.query_params
+    name, selected = _action(form)
+    if selected.fields and "planned" not in form:
+        return _form_page(context, request, None)
+
+    def show(plan: ActionPlan) -> Response:
+        return context.page(
+            request,
+            "plan.html",
+            name=name,
+            action=selected,
+            plan=plan,
+            fields=selected.values(form),
+            back=selected.url(selected.back, form),
+            command=command(context.provider, plan),
+            number=_store_plan(context.plans, plan),
+        )
+
+    title = f"Checking: {selected.title.format_map(selected.values(form))}"
+    try:
+        key = ("plan", str(request.query_params))
+        return context.run_and_show(request, key, title, lambda _: selected.plan(context.provider, form), show)
+    except DeltaicError as error:
+        if not selected.fields:
+            raise
+        return _form_page(context, request, error)
+
+
+def _form_page(context: ConsoleContext, request: Request, error: DeltaicError | None) -> Response:
+    form = request.query_params
+    name, selected = _action(form)
+    values = selected.values(form)
+    subject = {parameter: values.pop(parameter) for parameter in selected.parameters}
+    shown = {each.name: form.get(each.name, each.value if error is None else "") for each in selected.fields}
     return context.page(
         request,
-        "plan.html",
+        "action.html",
+        200 if error is None else error.status,
         name=name,
-        plan=plan,
-        fields=fields,
-        command=command(context.provider, plan),
-        number=_store_plan(context.plans, plan),
+        title=selected.title.format_map({**subject, **values}),
+        action=selected,
+        subject=subject,
+        values=shown,
+        error=error,
+        at_fault="" if error is None else selected.field_at_fault(form, error),
+        back=selected.url(selected.back, form),
     )
 
 
@@ -58,14 +89,22 @@ def act(context: ConsoleContext, request: Request) -> Response:
     """Run the command of a confirmed plan once; raise Conflict if the effects of the action have changed."""
     form = request.state.form
     _, selected = _action(form)
-    plan = selected.plan(context.provider, form)
+    plan = selected.plan(context.provider, form, is_checked=False)
     number = form.get("plan", "")
     stored = context.plans.pop(number, None)
     if stored is None:
         raise Conflict("this plan was already carried out, or is from an earlier run of the console: create it again")
     if stored != plan:
         raise Conflict("the effects of this action have changed since the plan was shown: create the plan again")
-    job = context.jobs.start(("act", number), plan.title, lambda _: (plan, run_command(context.provider, plan)))
+
+    urls = {"page": selected.url(selected.page, form), "back": selected.url(selected.back, form)}
+    values = {"action": selected, "plan": plan, "command": command(context.provider, plan), **urls}
+
+    def run(_: object) -> dict[str, Any]:
+        return {**values, "result": run_command(context.provider, plan)}
+
+    context.jobs.forget("names")
+    job = context.jobs.start(("act", number), plan.title, run)
     if finishes_soon(job):
         return _result_page(context, request, number, job)
     url = f"/outcome?plan={number}"
@@ -117,8 +156,7 @@ def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
 
 def _result_page(context: ConsoleContext, request: Request, number: str, job: BackgroundJob) -> Response:
     context.jobs.forget(("act", number))
-    plan, result = job.future.result()
-    return context.page(request, "outcome.html", plan=plan, command=command(context.provider, plan), result=result)
+    return context.page(request, "outcome.html", **job.future.result())
 
 
 def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:

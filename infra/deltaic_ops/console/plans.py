@@ -1,38 +1,60 @@
-"""Plan the console's actions: describe the effects of each, and build the `deltaic` command for it."""
+"""Plan actions: build the `deltaic` command of a filled-in form, run the command's checks, and describe its effects."""
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
+from urllib.parse import quote
 
 from deltaic.catalog.admin.records import Excerpt
-from deltaic.catalog.items import Grant, Recipient, Table, Token
-from deltaic.errors import InvalidParameter, NotFound
-from deltaic.partition_filters import parse
+from deltaic.catalog.items import Recipient, Token
+from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.protocol.names import split_table_name
 
-from deltaic_ops.console.provider import Provider
-from deltaic_ops.inspection.filter_checks import missing_for_filters
-
-_MAX_NAMES: Final = 10
-_DURATION: Final = re.compile(r"0|[0-9]{1,6}[smhdw]")
-_MAX_LIVE_TOKENS: Final = 2
-_URLS_STAY: Final = "The change applies to new requests. URLs that recipients already have work until they expire."
+from deltaic_ops.console.provider import Provider, Rehearsal
 
 Form = Mapping[str, str]
+_MAX_NAMES: Final = 10
+_MAX_LIVE_TOKENS: Final = 2
+DOTTED: Final = "may contain periods, but some clients cannot read it then"
+"""Hint of a name that may contain periods."""
+_SHORTEST: Final = 3
+"""Minimum length of a value for which an error message that contains it, without quotes, is about its field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An input field of an action's form."""
+    """An input field of an action's form, and the command-line option that it fills in."""
 
     name: str
     label: str
+    option: str = ""
+    """Option of the command; empty if the value is part of the command's names."""
     value: str = ""
     hint: str = ""
     is_required: bool = False
+    kind: Literal["text", "sql", "lines", "box"] = "text"
+    """A line of text; SQL, which the command must not read from a file; one option for each line; a check box."""
+    otherwise: str = ""
+    """Option for an empty value."""
+    choices: Literal["", "share", "storage"] = ""
+    """Kind of catalog entry whose existing names the browser offers."""
+
+    def arguments(self, value: str) -> list[str]:
+        """Return the options for a value of this field; raises InvalidParameter with the field's name as detail."""
+        if not value and self.is_required:
+            raise InvalidParameter("this field is empty: fill it in", self.name)
+        if self.kind == "sql" and value.startswith("@"):
+            raise InvalidParameter("only the command line reads files: type the SQL itself", self.name)
+        if self.name == "name" and "." in value and self.hint != DOTTED:
+            raise InvalidParameter(f"'{value}' contains a period, which separates names: use _ instead", self.name)
+        if not value or not self.option:
+            return [self.otherwise] if self.otherwise else []
+        values = value.splitlines() if self.kind == "lines" else [value]
+        return [
+            self.option if self.kind == "box" else f"{self.option}={line.strip()}" for line in values if line.strip()
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,261 +62,134 @@ class ActionPlan:
     """Effects of an action on chosen entries, and the command that carries it out."""
 
     title: str
+    name: str
     effects: list[str]
+    rehearsal: Rehearsal = field(compare=False)
     arguments: list[str]
     """Arguments of the command after `deltaic` and its global options."""
-
-    subject: tuple[str, str, str]
-    """Console page of the changed entry: URL path, name of its query parameter, and the parameter's value."""
-
-    is_destructive: bool = False
-    shows_link: bool = False
-    """Whether the command prints an invitation link, which the console shows once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action that operators can plan and carry out, such as the revocation of a grant."""
+    """An action that operators can plan and carry out; its texts are templates with names of parameters and fields."""
 
     title: str
+    words: tuple[str, ...]
+    """Words of the command, and options that it always has."""
+    names: tuple[str, ...]
+    """Names that follow the options on the command line."""
     parameters: tuple[str, ...]
-    """Names of the query parameters that identify the changed entry."""
-
-    plan: Callable[[Provider, Form], ActionPlan]
+    """Names of the query parameters that identify the changed entry, or the entry that contains the new one."""
+    back: str
+    """URL of the page that has the link to this action."""
+    page: str
+    """URL of the page of the new or changed entry."""
+    effects: tuple[str, ...]
+    """What happens; these templates also name facts (`PlanFacts`). Lines without text are left out."""
     fields: tuple[Field, ...] = ()
+    has_warnings: bool = False
+    """Whether the command does nothing but create or change one entry, and then shows warnings."""
+    is_destructive: bool = False
+    shows_link: bool = False
+    """Whether the command prints an invitation link, which the console shows once."""
+
+    def values(self, form: Form) -> dict[str, str]:
+        """Return the values of the parameters and fields; missing ones are empty."""
+        return {name: form.get(name, "").strip() for name in (*self.parameters, *(each.name for each in self.fields))}
+
+    def url(self, template: str, form: Form) -> str:
+        """Return a URL for a form: `back` or `page`."""
+        return template.format_map({name: quote(value, safe="") for name, value in self.values(form).items()})
+
+    def plan(self, provider: Provider, form: Form, *, is_checked: bool = True) -> ActionPlan:
+        """Return the plan for a form; unless `is_checked` is false, after the checks that the command makes.
+
+        Raises the command's error, or InvalidParameter for an empty or unsuitable field; see `field_at_fault`.
+        """
+        values = self.values(form)
+        options = [option for each in self.fields for option in each.arguments(values[each.name])]
+        if self.shows_link and not provider.endpoint:
+            raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
+        options += [f"--endpoint={provider.endpoint}"] if self.shows_link else []
+        names = [template.format_map(values) for template in self.names]
+        arguments = [*self.words, *options, "--", *names]
+        rehearsal = provider.rehearse(arguments, self.has_warnings) if is_checked else Rehearsal([], [])
+        facts = PlanFacts(provider, values)
+        effects = [line for template in self.effects if (line := template.format_map(facts))]
+        return ActionPlan(self.title.format_map(values), names[0], effects, rehearsal, arguments)
+
+    def field_at_fault(self, form: Form, error: DeltaicError) -> str:
+        """Return the name of the field that an error is about; empty if it is unknown."""
+        values, message = self.values(form), error.message
+        named = [each for each in self.fields if error.detail and error.detail in {each.name, each.option}]
+        quoted = [each for each in self.fields if values[each.name] and _mentions(message, values[each.name])]
+        quoted.sort(key=lambda each: -len(values[each.name]))
+        options = [each for each in self.fields if each.option and f"{each.option} " in message]
+        sql = [each for each in self.fields if each.kind == "sql" and re.search("filter|SQL", message)]
+        return next((each.name for each in [*named, *quoted, *options, *sql]), "")
 
 
-def _plan_invite(provider: Provider, form: Form) -> ActionPlan:
-    recipient, live = _find_recipient(provider, form)
-    link_life, token_life = _parse_duration(form, "expires"), _parse_duration(form, "token_expires")
-    effects = [
-        "Deltaic creates a link and shows it once.",
-        f"The link works for {link_life}. Opening it creates a token of {recipient.name}, valid for {token_life}.",
-        *_token_limit_note(live),
-        *_cut_off_note(recipient),
-    ]
-    options = [*([f"--note={form['note']}"] if form.get("note") else []), _endpoint_option(provider)]
-    arguments = ["recipient", "invite", f"--expires={link_life}", f"--token-expires={token_life}", *options]
-    return _recipient_plan(f"Invite {recipient.name}", effects, arguments, recipient, shows_link=True)
+def _mentions(message: str, value: str) -> bool:
+    return f"'{value}'" in message or (len(value) >= _SHORTEST and value in message)
 
 
-def _plan_rotate(provider: Provider, form: Form) -> ActionPlan:
-    recipient, live = _find_recipient(provider, form)
-    overlap, token_life = _parse_duration(form, "overlap"), _parse_duration(form, "expires")
-    old_tokens = "revoked at once" if overlap == "0" else f"valid for at most {overlap}"
-    effects = [
-        "Deltaic creates a link and shows it once.",
-        f"The link works for 72h. Opening it creates a token of {recipient.name}, valid for {token_life}.",
-        f"Its live tokens are then {old_tokens}: {_describe_tokens(live)}." if live else "It has no live token.",
-        *([] if overlap == "0" else _token_limit_note(live)),
-        *_cut_off_note(recipient),
-    ]
-    endpoint = _endpoint_option(provider)
-    arguments = ["token", "rotate", "--link", f"--overlap={overlap}", f"--expires={token_life}", endpoint]
-    return _recipient_plan(f"Rotate the tokens of {recipient.name}", effects, arguments, recipient, shows_link=True)
+class PlanFacts(dict[str, str]):
+    """The values of a form, and facts of the catalog, which are read when a template names them."""
+
+    def __init__(self, provider: Provider, form: Form) -> None:
+        super().__init__(form)
+        self._admin = provider.admin
+
+    def __missing__(self, name: str) -> str:
+        """Return a fact: the result of the method with its name."""
+        return str(getattr(self, f"_{name}")())
+
+    def _recipient(self) -> Recipient:
+        return self._admin.recipients.get(self["recipient"])
+
+    def _live(self) -> list[Token]:
+        now = datetime.now(UTC)
+        return [token for token in self._admin.tokens.list(self._recipient().id) if token.state(now) == "live"]
+
+    def _live_tokens(self) -> str:
+        tokens = (f"{token.id} (expires {token.expires_at:%Y-%m-%d %H:%M} UTC)" for token in self._live())
+        return f"Live tokens: {_join(tokens)}."
+
+    def _token_limit(self) -> str:
+        is_reached = len(self._live()) >= _MAX_LIVE_TOKENS and self.get("overlap") != "0"
+        return f"The link creates no token while {_MAX_LIVE_TOKENS} tokens are live." if is_reached else ""
+
+    def _old_tokens(self) -> str:
+        return "are revoked at once" if self["overlap"] == "0" else f"work for at most {self['overlap']}"
+
+    def _state(self) -> str:
+        recipient = self._recipient()
+        is_cut_off = recipient.cut_off_at is not None
+        return f"{recipient.name} is cut off: all its requests are rejected until you restore it." if is_cut_off else ""
+
+    def _token(self) -> str:
+        token = self._admin.tokens.get(self._recipient(), self["id"])
+        return f"Token {token.id} ({token.state()}, created at {token.created_at:%Y-%m-%d %H:%M} UTC)"
+
+    def _rows(self) -> str:
+        return self["filter"] or "all shared rows"
+
+    def _granted_rows(self) -> str:
+        return self._admin.grants.get(self["recipient"], self["share"]).partition_filter or "all shared rows"
+
+    def _table_rows(self) -> str:
+        return self._admin.tables.get(*split_table_name(self["table"])).partition_filter or "all"
+
+    def _tables(self) -> str:
+        tables = self._admin.tables.list(self["share"], excerpt=Excerpt(limit=_MAX_NAMES + 1))
+        return _join(f"{table.schema_name}.{table.name}" for table in tables)
+
+    def _readers(self) -> str:
+        share = self.get("share") or split_table_name(self["table"])[0]
+        return _join(grant.recipient for grant in self._admin.grants.of_share(share, Excerpt(limit=_MAX_NAMES + 1)))
 
 
-def _plan_revoke_token(provider: Provider, form: Form) -> ActionPlan:
-    recipient, _ = _find_recipient(provider, form)
-    token = provider.admin.tokens.get(recipient, form.get("id", ""))
-    effects = [
-        f"Token {token.id} ({token.state()}, created at {token.created_at:%Y-%m-%d %H:%M} UTC) is revoked.",
-        "Requests with it can succeed for up to a minute, because the authorizer caches tokens.",
-        "Signed URLs that the recipient already has work until they expire.",
-    ]
-    title, arguments = f"Revoke a token of {recipient.name}", ["token", "revoke"]
-    return _recipient_plan(title, effects, arguments, recipient, token.id, is_destructive=True)
-
-
-def _plan_cut_off(provider: Provider, form: Form) -> ActionPlan:
-    recipient, live = _find_recipient(provider, form)
-    effects = [
-        f"All requests of {recipient.name} are rejected from now on.",
-        f"Its live tokens are revoked: {_describe_tokens(live)}." if live else "It has no live token.",
-        "URLs and credentials that it already has stop working within seconds.",
-        "Its links and other credentials do not work while it is cut off. Its grants stay.",
-    ]
-    arguments = ["recipient", "cut-off", "--yes"]
-    return _recipient_plan(f"Cut off {recipient.name}", effects, arguments, recipient, is_destructive=True)
-
-
-def _plan_restore(provider: Provider, form: Form) -> ActionPlan:
-    recipient, _ = _find_recipient(provider, form)
-    effects = [
-        f"Requests of {recipient.name} are allowed again, with its clients and policies, and through its links.",
-        "Its tokens stay revoked. Send it a new link with Invite.",
-    ]
-    return _recipient_plan(f"Restore {recipient.name}", effects, ["recipient", "restore"], recipient)
-
-
-def _plan_grant(provider: Provider, form: Form) -> ActionPlan:
-    recipient, _ = _find_recipient(provider, form)
-    share = provider.admin.shares.get(form.get("share", ""))
-    with suppress(NotFound):
-        existing = provider.admin.grants.get(recipient.name, share.name)
-        raise InvalidParameter(f"'{recipient.name}' already has a grant of '{existing.share}': change that grant")
-    row_filter, end = _parse_filter(form), _parse_end(form)
-    tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(limit=_MAX_NAMES + 1)))
-    effects = [
-        f"{recipient.name} can read share {share.name}: {row_filter or 'all shared rows'}.",
-        f"The grant ends at {end}." if end else "The grant does not expire.",
-        f"Tables of the share: {_join_names([f'{table.schema_name}.{table.name}' for table in tables])}.",
-        "The grant also covers tables that are added later.",
-        *(["The command first checks the filter against each table of the share."] if row_filter else []),
-        *_missing_note(recipient, row_filter),
-        *_cut_off_note(recipient),
-    ]
-    arguments = ["grant", "create", *([f"--partition-filter={row_filter}"] if row_filter else [])]
-    arguments += [f"--ends={end}"] if end else []
-    return _recipient_plan(f"Grant {share.name} to {recipient.name}", effects, arguments, recipient, share.name)
-
-
-def _plan_change_grant(provider: Provider, form: Form) -> ActionPlan:
-    recipient, grant = _find_grant(provider, form)
-    row_filter, end = _parse_filter(form), _parse_end(form)
-    effects = [
-        f"Rows now: {grant.partition_filter or 'all shared rows'}.",
-        f"Rows after the change: {row_filter or 'all shared rows'}.",
-        *([f"End after the change: {end}."] if end else []),
-        *(["The command first checks the filter against each table of the share."] if row_filter else []),
-        *_missing_note(recipient, row_filter),
-        _URLS_STAY,
-    ]
-    arguments = ["grant", "update", _filter_option(row_filter), *([f"--ends={end}"] if end else [])]
-    title = f"Change the grant of {grant.share} to {recipient.name}"
-    return _recipient_plan(title, effects, arguments, recipient, grant.share)
-
-
-def _plan_revoke_grant(provider: Provider, form: Form) -> ActionPlan:
-    recipient, grant = _find_grant(provider, form)
-    effects = [
-        f"{recipient.name} can no longer read share {grant.share}.",
-        "URLs that it already has work until they expire. To stop these too, cut off the recipient.",
-    ]
-    title, arguments = f"Revoke {grant.share} from {recipient.name}", ["grant", "revoke"]
-    return _recipient_plan(title, effects, arguments, recipient, grant.share, is_destructive=True)
-
-
-def _plan_filter(provider: Provider, form: Form) -> ActionPlan:
-    table = provider.admin.tables.get(*split_table_name(form.get("table", "")))
-    row_filter, name = _parse_filter(form), table.title
-    grants = provider.admin.grants.of_share(table.share, Excerpt(limit=_MAX_NAMES + 1))
-    effects = [
-        f"Rows now: {_current_filter(table)}.",
-        f"Rows after the change: {row_filter or 'all'}.",
-        f"Recipients of share {table.share}: {_join_names([grant.recipient for grant in grants])}.",
-        *(["The command first checks the filter against the table."] if row_filter else []),
-        _URLS_STAY,
-    ]
-    arguments = ["table", "update", _filter_option(row_filter), "--", name]
-    return ActionPlan(f"Filter the rows of {name}", effects, arguments, ("/table", "table", name))
-
-
-def _find_recipient(provider: Provider, form: Form) -> tuple[Recipient, list[Token]]:
-    recipient = provider.admin.recipients.get(form.get("recipient", ""))
-    now = datetime.now(UTC)
-    return recipient, [token for token in provider.admin.tokens.list(recipient.id) if token.state(now) == "live"]
-
-
-def _find_grant(provider: Provider, form: Form) -> tuple[Recipient, Grant]:
-    recipient = provider.admin.recipients.get(form.get("recipient", ""))
-    return recipient, provider.admin.grants.get(recipient.name, form.get("share", ""))
-
-
-def _endpoint_option(provider: Provider) -> str:
-    if not provider.endpoint:
-        raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
-    return f"--endpoint={provider.endpoint}"
-
-
-def _recipient_plan(
-    title: str, effects: list[str], options: list[str], recipient: Recipient, *names: str, **flags: bool
-) -> ActionPlan:
-    arguments = [*options, "--", recipient.name, *names]
-    return ActionPlan(title, effects, arguments, ("/recipient", "recipient", recipient.name), **flags)
-
-
-def _current_filter(table: Table) -> str:
-    if table.view_properties is not None:
-        raise InvalidParameter(f"'{table.title}' is a view: change its SQL to select the rows of each recipient")
-    return table.partition_filter or "all"
-
-
-def _parse_duration(form: Form, name: str) -> str:
-    text = form.get(name, "").strip().lower()
-    if not _DURATION.fullmatch(text):
-        raise InvalidParameter(f"'{text}' is not a duration: use a number with a unit, such as 90d, 12h or 30m")
-    return text
-
-
-def _parse_filter(form: Form) -> str:
-    text = form.get("filter", "").strip()
-    if text:
-        parse(text)  # raises InvalidParameter, also for @FILE, which only the command line reads
-    return text
-
-
-def _filter_option(row_filter: str) -> str:
-    return f"--partition-filter={row_filter}" if row_filter else "--no-partition-filter"
-
-
-def _parse_end(form: Form) -> str:
-    text = form.get("ends", "").strip()
-    if text and text != "never":
-        try:
-            datetime.fromisoformat(text)
-        except ValueError:
-            raise InvalidParameter(f"'{text}' is not a date: use 2027-02-01, 2027-02-01T12:00Z or never") from None
-    return text
-
-
-def _describe_tokens(live: list[Token]) -> str:
-    return ", ".join(f"{token.id} (expires {token.expires_at:%Y-%m-%d %H:%M} UTC)" for token in live)
-
-
-def _token_limit_note(live: list[Token]) -> list[str]:
-    note = f"The link creates no token while {_MAX_LIVE_TOKENS} tokens are live: {_describe_tokens(live)}."
-    return [] if len(live) < _MAX_LIVE_TOKENS else [note]
-
-
-def _cut_off_note(recipient: Recipient) -> list[str]:
-    note = f"{recipient.name} is cut off: all its requests are rejected until you restore it."
-    return [] if recipient.cut_off_at is None else [note]
-
-
-def _missing_note(recipient: Recipient, row_filter: str) -> list[str]:
-    missing = missing_for_filters(recipient.properties, [parse(row_filter)] if row_filter else [])
-    return [f"{recipient.name} sees no rows: missing property {', '.join(missing)}."] if missing else []
-
-
-def _join_names(names: list[str]) -> str:
-    text = ", ".join(names[:_MAX_NAMES]) or "none"
-    return f"{text} and more" if len(names) > _MAX_NAMES else text
-
-
-_ROW_FILTER: Final = Field("filter", "Rows", hint="filter on partition columns, such as region = 'EU'; empty for all")
-_CHANGED_END: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z or never; empty for no change")
-_NEW_END: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z; empty for never")
-_SHARE: Final = Field("share", "Share", is_required=True)
-_INVITATION: Final = (
-    Field("expires", "Link lifetime", "72h", "72h, 7d", is_required=True),
-    Field("token_expires", "Token lifetime", "90d", "90d, 12h", is_required=True),
-    Field("note", "Note", hint="visible to operators only"),
-)
-_ROTATION: Final = (
-    Field("overlap", "Old tokens work for", "1d", "24h; 0 to revoke them", is_required=True),
-    Field("expires", "Token lifetime", "90d", "90d, 12h, 30m", is_required=True),
-)
-
-ACTIONS: Final[Mapping[str, Action]] = {
-    "invite": Action("Invite", ("recipient",), _plan_invite, _INVITATION),
-    "rotate": Action("Rotate the tokens", ("recipient",), _plan_rotate, _ROTATION),
-    "revoke-token": Action("Revoke", ("recipient", "id"), _plan_revoke_token),
-    "cut-off": Action("Cut off", ("recipient",), _plan_cut_off),
-    "restore": Action("Restore", ("recipient",), _plan_restore),
-    "grant": Action("Grant a share", ("recipient",), _plan_grant, (_SHARE, _ROW_FILTER, _NEW_END)),
-    "change-grant": Action("Change", ("recipient", "share"), _plan_change_grant, (_ROW_FILTER, _CHANGED_END)),
-    "revoke-grant": Action("Revoke", ("recipient", "share"), _plan_revoke_grant),
-    "filter": Action("Filter rows", ("table",), _plan_filter, (_ROW_FILTER,)),
-}
-"""Actions by the value of the query parameter `action`."""
+def _join(names: Iterable[str]) -> str:
+    known = list(names)
+    text = ", ".join(known[:_MAX_NAMES]) or "none"
+    return f"{text} and more" if len(known) > _MAX_NAMES else text

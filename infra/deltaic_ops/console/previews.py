@@ -1,7 +1,6 @@
 """Preview the rows of a table that a recipient can read, through the endpoint with a short-lived token."""
 
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,15 +27,6 @@ _MAX_GRANTS: Final = 20
 _MAX_CELL_LENGTH: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewRows:
-    """The first rows of a table that a recipient can read, as strings."""
-
-    version: int
-    columns: list[str]
-    rows: list[tuple[str | None, ...]]
-
-
 def preview(context: ConsoleContext, request: Request) -> Response:
     """Show the recipients of a table to choose from, or one recipient's access and last preview."""
     table, name = table_of(context, request), request.query_params.get("recipient", "")
@@ -61,15 +51,15 @@ def read_preview(context: ConsoleContext, request: Request) -> Response:
     form = request.state.form
     table, recipient = table_of(context, request), context.provider.admin.recipients.get(form.get("recipient", ""))
 
-    def read(report_progress: ReportProgress) -> PreviewRows:
+    def read(report_progress: ReportProgress) -> dict[str, Any]:
         return rows_of(context.provider, table, recipient, report_progress)
 
     context.jobs.start(_key(table, recipient), f"Reading {table.title} as {recipient.name}", read, max_age=0)
     return RedirectResponse(link("/preview", table=table.title, recipient=recipient.name), 303)
 
 
-def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progress: ReportProgress) -> PreviewRows:
-    """Read a table's first rows as a recipient; raises InvalidParameter if the stack has no endpoint."""
+def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progress: ReportProgress) -> dict[str, Any]:
+    """Return version, columns and first rows of a table as a recipient; raises InvalidParameter without an endpoint."""
     if not provider.endpoint:
         raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
     from delta_sharing_pull.progress import Progress
@@ -93,7 +83,8 @@ def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progr
         )
         with closing(rows.batches(progress, ROWS)) as batches:
             columns = [[text for part in column for text in part] for column in zip(*map(_texts, batches), strict=True)]
-    return PreviewRows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
+    first = list(zip(*columns, strict=True))
+    return {"version": snapshot.version, "columns": rows.schema.names, "rows": first}
 
 
 def _access(provider: Provider, table: Table, recipient: Recipient) -> Any:

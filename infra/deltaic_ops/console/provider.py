@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.reader import CatalogReader
@@ -10,6 +10,14 @@ from deltaic.catalog.reader import CatalogReader
 if TYPE_CHECKING:
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
+
+
+class Rehearsal(NamedTuple):
+    """Preview and warnings of a command that was rehearsed."""
+
+    warnings: list[str]
+    preview: list[dict[str, str]]
+    """Rows of the table that the command shows before it asks for confirmation, by heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +51,9 @@ class Provider:
 
     examine: "Callable[[], Iterable[Finding]]"
     """Runs the checks of `deltaic doctor`."""
+
+    rehearse: Callable[[Sequence[str], bool], Rehearsal]
+    """Makes the checks of a command without changing anything (`deltaic_ops.cli.rehearsal`).
+
+    If the second argument is true, the rehearsal goes on to the command's warnings. This is safe for commands that only
+    create or change one entry. Raises the command's error, or InvalidParameter, whose `detail` is an option's name."""

@@ -1,8 +1,7 @@
 """Pages of recipients: their grants, limits and credentials, and the tables that they can see."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
@@ -25,24 +24,14 @@ _MAX_ENTRIES: Final = 200
 """Maximum number of visible tables and other entries on a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecipientSummary:
-    """A line in the list of recipients: a recipient with its state and active tokens."""
-
-    recipient: Recipient
-    state: str
-    live_tokens: Sequence[Token]
-    """Active tokens in order of expiry, the earliest first."""
-
-
 def recipients(context: ConsoleContext, request: Request) -> Response:
     """Show one page of the list of recipients."""
     admin, now = context.provider.admin, datetime.now(UTC)
     page = list_page(request, admin.recipients.list, lambda recipient: recipient.name, _PAGE_SIZE)
 
-    def read(recipient: Recipient) -> RecipientSummary:
+    def read(recipient: Recipient) -> tuple[Recipient, str, list[Token]]:
         live_tokens = [token for token in admin.tokens.list(recipient.id) if token.state(now) == "live"]
-        return RecipientSummary(recipient, _state(recipient, now), sorted(live_tokens, key=attrgetter("expires_at")))
+        return recipient, _state(recipient, now), sorted(live_tokens, key=attrgetter("expires_at"))
 
     with ThreadPoolExecutor(_MAX_THREADS) as pool:
         summaries = list(pool.map(read, page.entries))
@@ -100,9 +89,9 @@ def visible_tables(context: ConsoleContext, request: Request) -> Response:
 
 def _state(recipient: Recipient, now: datetime) -> str:
     if recipient.cut_off_at is not None:
-        return f"cut off since {recipient.cut_off_at:%Y-%m-%d %H:%M}"
+        return f"cut off since {recipient.cut_off_at:%Y-%m-%d %H:%M} UTC"
     if recipient.ends_at is not None:
-        return f"{'ended' if recipient.ends_at <= now else 'ends'} {recipient.ends_at:%Y-%m-%d %H:%M}"
+        return f"{'ended' if recipient.ends_at <= now else 'ends'} {recipient.ends_at:%Y-%m-%d %H:%M} UTC"
     return ""
 
 

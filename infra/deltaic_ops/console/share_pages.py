@@ -1,7 +1,6 @@
 """Pages of shares, and of their recipients, schemas and tables."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
@@ -59,17 +58,11 @@ def schema(context: ConsoleContext, request: Request) -> Response:
 _MAX_PARTITIONS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _Latest:
-    facts: Any
-    comments: dict[str, str]
-
-
 def table(context: ConsoleContext, request: Request) -> Response:
     """Show a table's catalog entry, and its latest version as read from the Delta log."""
     entry = table_of(context, request)
 
-    def read(_: object) -> _Latest | None:
+    def read(_: object) -> Any:
         from deltaic_ops.console.table_log import comments
         from deltaic_ops.inspection.table_facts import facts_of
 
@@ -79,7 +72,7 @@ def table(context: ConsoleContext, request: Request) -> Response:
         return context.provider.schemas().look(
             entry.location,
             entry.storage,
-            lambda latest: _Latest(facts_of(latest, entry), comments(latest.metadata)),
+            lambda latest: (facts_of(latest, entry), comments(latest.metadata)),
         )
 
     key = ("table", entry.id)

@@ -32,7 +32,7 @@ class _UsageRead:
 def usage(context: ConsoleContext, request: Request) -> Response:
     """Show the usage of the last days by all recipients or by one."""
     days = _days(request.query_params.get("days", ""))
-    job = _start(context, days)
+    job = start_usage(context, days)
     if not finishes_soon(job):
         return context.waiting_page(request, job)
     recipient = request.query_params.get("recipient", "")
@@ -56,7 +56,7 @@ def usage(context: ConsoleContext, request: Request) -> Response:
 def read_again(context: ConsoleContext, request: Request) -> Response:
     """Read the usage table again, and redirect to the page of usage."""
     days = _days(request.state.form.get("days", ""))
-    _start(context, days, force=True)
+    start_usage(context, days, force=True)
     return RedirectResponse(link("/usage", days=days, recipient=request.state.form.get("recipient", "")), 303)
 
 
@@ -72,7 +72,9 @@ def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str])
     return context.jobs.start(("last use", recipient_id), "Reading the usage table", read, max_age=MAX_AGE_SECONDS)
 
 
-def _start(context: ConsoleContext, days: int, *, force: bool = False) -> BackgroundJob:
+def start_usage(context: ConsoleContext, days: int, *, force: bool = False) -> BackgroundJob:
+    """Start a job that reads the usage of the last days, unless it was read already and `force` is false."""
+
     def read(_: object) -> _UsageRead:
         from deltaic_ops.usage.usage_report import report
 

@@ -100,12 +100,12 @@ def steps(title: str, points: Sequence[tuple[datetime, int, str]], format_value:
         position = (time - first).total_seconds() / span if span else number / max(len(points) - 1, 1)
         x, y = LEFT + position * width, bottom - value / highest * HEIGHT
         path += f"H{x:.1f}V{y:.1f}" if path else f"M{x:.1f} {y:.1f}"
-        tooltip = escape(f"{name}, {time:%Y-%m-%d %H:%M}: {format_value(value)}")
+        tooltip = escape(f"{name}, {time:%Y-%m-%d %H:%M} UTC: {format_value(value)}")
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{COLORS[0]}"><title>{tooltip}</title></circle>')
     parts.insert(1, f'<path d="{path}" fill="none" stroke="{COLORS[0]}" stroke-width="2"/>')
     for time, anchor in [(first, "start"), *([(last, "end")] if span else [])]:
         parts.append(
-            text(LEFT if anchor == "start" else WIDTH - 20, bottom + 18, f"{time:%Y-%m-%d %H:%M}", anchor, FAINT)
+            text(LEFT if anchor == "start" else WIDTH - 20, bottom + 18, f"{time:%Y-%m-%d %H:%M} UTC", anchor, FAINT)
         )
     return svg(title, bottom + 30, parts)
 

@@ -38,7 +38,10 @@ def activate(request: PublicRequest) -> Response:
 
 
 def _names(offer: Offer) -> pages.SharedNames:
-    shares = [(share, [f"{table.schema_name}.{table.name}" for table in tables]) for share, tables in offer.tables]
+    shares = [
+        (share.name, share.comment, [f"{table.schema_name}.{table.name}" for table in tables])
+        for share, tables in offer.tables
+    ]
     return pages.SharedNames(shares, offer.more)
 
 
@@ -48,8 +51,7 @@ def _example(offer: Offer) -> Example:
     explore = f"{endpoint}/explore" if settings().explore == "enabled" else ""
     for share, tables in offer.tables:
         for table in tables:
-            is_directory = "dir" in table.access_modes
-            return Example(endpoint, name, share, table.schema_name, table.name, is_directory, explore)
+            return Example(endpoint, name, share.name, table.schema_name, table.name, explore)
     return Example(endpoint, name, "", "", "")
 
 

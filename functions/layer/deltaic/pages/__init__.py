@@ -1,1 +1,1 @@
-"""HTML pages for recipients, without scripts."""
+"""HTML pages for recipients, which work without scripts."""

@@ -1,4 +1,4 @@
-"""HTML documents with a common style sheet, and response headers that allow no scripts, frames or caches."""
+"""HTML documents with a common style sheet, and response headers that allow one script, no frames and no caches."""
 
 import base64
 from collections.abc import Mapping
@@ -30,16 +30,33 @@ button, .button { display: inline-block; margin: 1.25rem 0; padding: .7rem 1.4re
 details { border-top: 1px solid var(--line); padding: .6rem 0; }
 details:last-of-type { border-bottom: 1px solid var(--line); }
 summary { cursor: pointer; font-weight: 600; }
-pre { margin: .75rem 0; padding: .9rem 1rem; background: var(--well); border-radius: .4rem; overflow-x: auto;
-  font: .85rem/1.5 ui-monospace, monospace; }
+.note { border-left: 3px solid var(--accent); padding-left: .8rem; }
+.copy { float: right; margin: 0 0 .25rem .5rem; padding: .25rem .7rem; font-size: .85rem; }
+pre { clear: both; margin: .75rem 0; padding: .9rem 1rem; background: var(--well); border-radius: .4rem;
+  overflow-x: auto; font: .85rem/1.5 ui-monospace, monospace; }
 """
-_STYLE_HASH: Final = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+_COPY_SCRIPT: Final = """
+for (const code of document.querySelectorAll("pre")) {
+  const button = document.createElement("button");
+  Object.assign(button, {type: "button", className: "copy", textContent: "Copy", ariaLive: "polite"});
+  button.onclick = () => navigator.clipboard.writeText(code.textContent).then(() => { button.textContent = "Copied"; },
+    () => { getSelection().selectAllChildren(code); button.textContent = "Selected: press Ctrl+C"; });
+  code.before(button);
+}
+"""
+COPY_BUTTONS: Final = f"<script type=module>{_COPY_SCRIPT}</script>"
+"""HTML that adds a button to each code block, which copies it; without JavaScript, the blocks have no buttons."""
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(sha256(text.encode()).digest()).decode()
+
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-type": CONTENT_TYPE,
     "content-security-policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
+        f"default-src 'none'; style-src 'sha256-{_hash(_STYLE)}'; script-src 'sha256-{_hash(_COPY_SCRIPT)}'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",
@@ -48,7 +65,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-opener-policy": "same-origin",
     "strict-transport-security": "max-age=31536000",
 }
-"""Headers that forbid external content, scripts, frames and caches, and keep the page's URL out of Referer headers."""
+"""Headers that forbid external content, other scripts, frames, caches and the page's URL in Referer headers."""
 
 
 def document(title: str, body: str) -> bytes:

@@ -6,15 +6,15 @@ from datetime import datetime
 from html import escape
 from typing import NamedTuple
 
-from deltaic.pages.html import document
+from deltaic.pages.html import COPY_BUTTONS, document
 from deltaic.pages.snippets import Example, snippets
 
 
 class SharedNames(NamedTuple):
     """Names of the first shares and tables that a recipient may read, for display on a page."""
 
-    shares: Sequence[tuple[str, Sequence[str]]]
-    """Names of shares, each with the names of its first tables as `schema.table`."""
+    shares: Sequence[tuple[str, str, Sequence[str]]]
+    """Name and comment of each share, with the names of its first tables as `schema.table`."""
     more: bool
     """Whether the recipient may read more shares or tables than the named ones."""
 
@@ -28,9 +28,10 @@ def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime
         "and other clients read the data.</p>\n"
         f"{_shared_list(names)}"
         "<h2>Get the profile</h2>\n"
-        f"<p>This link creates <strong>one</strong> profile, which works until {_format_time(token_ends)}. The link "
-        "shows the profile again until you first read data with it. Everybody who has the file can read the data: "
-        "protect it like a password.</p>\n"
+        f"<p>This link creates <strong>one</strong> profile, which works until {_format_time(token_ends)}. Everybody "
+        "who has the file can read the data: protect it like a password.</p>\n"
+        "<p class=note><strong>Save the file at once.</strong> This link shows it only until you first read data with "
+        "it. After that, nobody can show it again.</p>\n"
         '<form method="post"><button>Create the profile</button></form>',
     )
 
@@ -60,40 +61,41 @@ def activated(contact: str, names: SharedNames, example: Example, profile: str, 
         "<h2>Read the data</h2>\n"
         f"<p class=soft>Copy {escape(example.profile)} to your working folder, and choose your client.</p>\n"
         f"{instructions}"
-        f"<p class=soft>{_ask_provider(contact)} for another link if you lose the file.</p>",
+        f"<p class=soft>{_ask_provider(contact)} for another link if you lose the file.</p>\n{COPY_BUTTONS}",
     )
 
 
 def inactive_link(contact: str) -> bytes:
     """Return the page for a link that is used, cancelled, expired or unknown."""
-    return document(
+    return _message(
         "This link no longer works",
-        "<h1>This link no longer works</h1>\n"
-        "<p>A link works for a few days and creates one profile. When you first read data with that profile, the link "
-        "ends, and the file that you saved still works.</p>\n"
-        f"<p>{_ask_provider(contact)} for a new one.</p>",
+        "A link works for a few days and creates one profile. When you first read data with that profile, the link "
+        "ends, and the file that you saved still works.",
+        f"{_ask_provider(contact)} for a new one.",
     )
 
 
 def too_many_profiles(contact: str) -> bytes:
     """Return the page for a recipient with the maximum number of valid tokens; the link stays valid."""
-    return document(
+    return _message(
         "You have two profiles already",
-        "<h1>You have two profiles already</h1>\n"
-        "<p>Two is the maximum, so no profile was created. This link still works.</p>\n"
-        f"<p>{_ask_provider(contact)} to revoke an old profile, then open the link again.</p>",
+        "Two is the maximum, so no profile was created. This link still works.",
+        f"{_ask_provider(contact)} to revoke an old profile, then open the link again.",
     )
 
 
 def wrong_network(contact: str) -> bytes:
     """Return the page for a request from an IP address that the recipient may not use; the link stays valid."""
-    return document(
+    return _message(
         "This link does not work in this network",
-        "<h1>This link does not work in this network</h1>\n"
-        "<p>The data is shared only with certain networks, and this is not one of them. The link is not used up: open "
-        "it again in the network where you work with the data.</p>\n"
-        f"<p>{_ask_provider(contact)} if this is that network.</p>",
+        "The data is shared only with certain networks, and this is not one of them. The link is not used up: open "
+        "it again in the network where you work with the data.",
+        f"{_ask_provider(contact)} if this is that network.",
     )
+
+
+def _message(title: str, *paragraphs: str) -> bytes:
+    return document(title, f"<h1>{title}</h1>\n" + "\n".join(f"<p>{text}</p>" for text in paragraphs))
 
 
 def _introduction(contact: str) -> str:
@@ -120,11 +122,13 @@ def _explore_link(example: Example) -> str:
 
 def _shared_list(names: SharedNames) -> str:
     if not names.shares:
-        return ""
+        return "<h2>Shared tables</h2>\n<p>Nothing is shared with you yet. The profile works as soon as it is.</p>\n"
     shares = "".join(
         f"<li><strong>{escape(share)}</strong>"
+        + (f"<br><span class=soft>{escape(comment)}</span>" if comment else "")
         + (f"<ul>{''.join(f'<li>{escape(table)}</li>' for table in tables)}</ul>" if tables else "")
+        + ("" if tables or names.more else "<br>This share has no tables yet.")
         + "</li>\n"
-        for share, tables in names.shares
+        for share, comment, tables in names.shares
     )
     return f"<h2>Shared tables</h2>\n<ul>\n{shares}</ul>\n{'<p class=soft>And more.</p>' if names.more else ''}\n"

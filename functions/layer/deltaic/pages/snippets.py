@@ -6,7 +6,6 @@ Names come from the provider and are not trusted: each is quoted for its languag
 import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
 
 class Snippet(NamedTuple):
@@ -25,9 +24,6 @@ class Example(NamedTuple):
     share: str
     schema: str
     table: str
-    is_directory: bool = False
-    """Whether the recipient may get credentials that read the table's folder."""
-
     explore: str = ""
     """URL of the explore page; empty if the stack has none."""
 
@@ -37,7 +33,7 @@ class Example(NamedTuple):
 
 
 _TOKEN: Final = "PASTE_THE_BEARER_TOKEN_OF_THE_PROFILE"  # noqa: S105 -- a placeholder
-_READS_VERSIONS: Final = {"Python with pandas", "Spark", "R"}
+_READS_VERSIONS: Final = {"Python with pandas", "polars", "Spark", "R"}
 _TOKEN_NOTE: Final = "The bearer token is in the profile, as bearerToken."  # noqa: S105
 
 
@@ -71,7 +67,11 @@ def snippets(example: Example) -> Sequence[Snippet]:
             f"SELECT * FROM delta_share_read({sql(example.share)}, {sql(example.schema)}, {sql(example.table)});",
             _TOKEN_NOTE,
         ),
-        *([_polars(example)] if example.is_directory else []),
+        Snippet(
+            "polars",
+            "# pip install delta-sharing polars\nimport delta_sharing\nimport polars\n\n"
+            f"data = polars.from_pandas(delta_sharing.load_as_pandas({python(url)}{argument}))",
+        ),
         Snippet(
             "curl",
             f"curl --header {shlex.quote(f'Authorization: Bearer {_TOKEN}')} \\\n"
@@ -108,26 +108,6 @@ def snippets(example: Example) -> Sequence[Snippet]:
         ),
     )
     return samples if not argument else [sample for sample in samples if sample.client in _READS_VERSIONS]
-
-
-def _polars(example: Example) -> Snippet:
-    names = (quote(name, safe="") for name in (example.share, example.schema, example.table))
-    path = "/shares/{}/schemas/{}/tables/{}/temporary-table-credentials".format(*names)
-    return Snippet(
-        "polars",
-        "# pip install polars deltalake\nimport json, urllib.request\nimport polars\n\n"
-        f"profile = json.load(open({_python_literal(example.profile)}))\n"
-        f"request = urllib.request.Request(profile['endpoint'] + {_python_literal(path)}, data=b'{{}}',\n"
-        "    headers={'Authorization': 'Bearer ' + profile['bearerToken'], 'Content-Type': 'application/json'})\n"
-        "answer = json.load(urllib.request.urlopen(request))['credentials']\n"
-        "keys = answer['awsTempCredentials']\n"
-        "options = {'AWS_ACCESS_KEY_ID': keys['accessKeyId'], 'AWS_SECRET_ACCESS_KEY': keys['secretAccessKey'],\n"
-        "           'AWS_SESSION_TOKEN': keys['sessionToken'], 'AWS_REGION': answer['region']}\n"
-        "if 'endpoint' in answer:\n"
-        "    options |= {'AWS_ENDPOINT_URL': answer['endpoint'], 'AWS_ALLOW_HTTP': 'true'}\n"
-        "data = polars.read_delta(answer['location'], storage_options=options)",
-        "Not for tables with column mapping or with special characters in partition values: read those with pandas.",
-    )
 
 
 def _python_literal(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from deltaic.catalog.credentials.invitations import Invitations, LinkGone
 from deltaic.catalog.credentials.token_admin import IssuedToken, TokenAdmin
-from deltaic.catalog.items import Invitation, Restrictions, Table
+from deltaic.catalog.items import Invitation, Restrictions, Share, Table
 from deltaic.catalog.process_connection import dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.settings import settings
@@ -27,8 +27,8 @@ class Offer(NamedTuple):
     """A usable invitation, with the first tables that its recipient may read."""
 
     invitation: Invitation
-    tables: Sequence[tuple[str, Sequence[Table]]]
-    """Name of each share, with its first tables."""
+    tables: Sequence[tuple[Share, Sequence[Table]]]
+    """Each share with its first tables."""
     more: bool
     token_ends: datetime
     """Expiry of the link's token, or the expiry that it would have if it was created now."""
@@ -46,11 +46,11 @@ def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
     invitations, reader = _stores()
     invitation, catalog = invitations.find(secret), reader.with_admission(admit)
     shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
-    tables: list[tuple[str, Sequence[Table]]] = []
+    tables: list[tuple[Share, Sequence[Table]]] = []
     room, more = MOST_NAMES, len(shares) > MOST_NAMES
     for share in shares[:MOST_NAMES]:
         page = catalog.list_tables(invitation.recipient_id, share.name, None, None, room + 1) if room else []
-        tables.append((share.name, page[:room]))
+        tables.append((share, page[:room]))
         more |= len(page) > room
         room = max(room - len(page), 0)
     start = invitation.used_at or datetime.now(UTC).replace(microsecond=0)

@@ -26,24 +26,19 @@ DELETING: Final = "deleting"
 
 
 class Excerpt(NamedTuple):
-    """Part of a listing: names after `after` that begin with `prefix`; by default, the whole listing."""
+    """Part of a listing: names after `after`; by default, the whole listing."""
 
     after: str | None = None
     """Skip names up to and including this one."""
-    prefix: str = ""
-    """Only names with this prefix (case-insensitive)."""
     limit: int | None = None
 
     def narrow(self, key_range: keys.KeyRange) -> keys.KeyRange:
         """Return the part of a key range that this excerpt selects; the range must be that of a whole listing."""
-        first = f"{key_range.low}{keys.segment(self.prefix)}"
-        low = first if self.after is None else max(first, f"{key_range.low}{keys.segment(self.after)}\0")
-        return keys.KeyRange(key_range.pk, low, f"{first}{_HIGHEST}" if self.prefix else key_range.high)
+        after = "" if self.after is None else f"{keys.segment(self.after)}\0"
+        return keys.KeyRange(key_range.pk, f"{key_range.low}{after}", key_range.high)
 
 
 EVERY: Final = Excerpt()
-
-_HIGHEST: Final = "\U0010ffff"
 
 Change = Callable[[Attributes], Mapping[str, Any]]
 """Function that gets an entry's attributes, and returns new values of some; the value None removes an attribute."""

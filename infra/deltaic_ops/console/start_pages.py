@@ -1,0 +1,119 @@
+"""The start page, which shows the state of everything shared, and the search over all names and columns."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError
+from deltaic.scheduled.expirations import scan_expirations
+from starlette.requests import Request
+from starlette.responses import Response
+
+from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, MAX_WAIT_SECONDS, BackgroundJob
+from deltaic_ops.console.console_context import ConsoleContext, Handler, link
+from deltaic_ops.console.usage_pages import start_usage
+
+_READERS: Final = 8
+_MAX_TABLES: Final = 1000
+"""Maximum number of tables whose columns the search reads."""
+
+_LONG_AGE_SECONDS: Final = 300.0
+_MAX_MATCHES: Final = 200
+_FIRST: Final = 5
+"""Number of reads on the start page."""
+_DAYS: Final = 30
+
+
+class _Name(NamedTuple):
+    kind: str
+    title: str
+    url: str
+
+
+def start(context: ConsoleContext, request: Request) -> Response:
+    """Show counts, what expires, the doctor's findings, the latest reads, and what to do next."""
+    admin, now = context.provider.admin, datetime.now(UTC)
+
+    def find_endings(_: object) -> Any:
+        return scan_expirations(admin, now, now + timedelta(days=_DAYS))
+
+    endings = context.jobs.start("ends", "Searching for what expires", find_endings, max_age=MAX_AGE_SECONDS)
+    jobs = {"names": _list_names(context), "endings": endings, "usage": start_usage(context, _DAYS)}
+    wait([job.future for job in jobs.values()], MAX_WAIT_SECONDS)
+    results: dict[str, Any] = {key: job.result() if job.is_done else (None, "") for key, job in jobs.items()}
+    names, usage, doctor = results["names"][0], results["usage"][0], context.jobs.get("findings")
+    uses = [use for use in usage.report.uses if use.requests > use.refused or use.fetches] if usage else []
+    kinds = [name.kind for name in names or ()]
+    return context.page(
+        request,
+        "start.html",
+        refresh="" if all(job.is_done for job in jobs.values()) else "1",
+        counts={kind: kinds.count(kind) for kind in ("share", "table", "recipient")} if names is not None else {},
+        first_share=next((name for name in names or () if name.kind == "share"), None),
+        endings=results["endings"][0],
+        days=_DAYS,
+        uses=sorted(uses, key=attrgetter("last_at"), reverse=True)[:_FIRST] if usage else None,
+        errors={key: error for key, (_, error) in results.items()},
+        findings=doctor.result()[0] if doctor is not None and doctor.is_done else None,
+        examined_at=doctor and datetime.fromtimestamp(doctor.started_at, UTC),
+    )
+
+
+def search(context: ConsoleContext, request: Request) -> Response:
+    """Show the entries and the columns whose names contain a text, in upper or lower case."""
+    text = request.query_params.get("q", "").strip()
+    jobs = (_list_names(context), _list_columns(context))
+    wait([job.future for job in jobs], MAX_WAIT_SECONDS)
+    names = chain.from_iterable(job.result()[0] or () for job in jobs if job.is_done and text)
+    matches = [name for name in names if text.lower() in name.title.lower()]
+    is_done = not text or all(job.is_done for job in jobs)
+    values: dict[str, Any] = {"text": text, "matches": matches[:_MAX_MATCHES], "count": len(matches)}
+    return context.page(request, "search.html", refresh="" if is_done else "1", is_done=is_done, **values)
+
+
+def _list_names(context: ConsoleContext) -> BackgroundJob:
+    """Start to list the names in the catalog, unless they were listed shortly before."""
+    admin = context.provider.admin
+
+    def names() -> Iterator[_Name]:
+        for share in admin.shares.list():
+            yield _Name("share", share.name, link("/share", share=share.name))
+            for schema in admin.schemas.list(share.name):
+                url = link("/schema", share=share.name, schema=schema.name)
+                yield _Name("schema", f"{share.name}.{schema.name}", url)
+            for table in admin.tables.list(share.name):
+                yield _Name("table", table.title, link("/table", table=table.title))
+            for folders in (admin.volumes, admin.skills, admin.models):
+                for item in folders.list(share.name):
+                    url = link("/schema", share=share.name, schema=item.schema_name, kind=item.kind)
+                    yield _Name(item.kind, item.title, url)
+        for recipient in admin.recipients.list():
+            yield _Name("recipient", recipient.name, link("/recipient", recipient=recipient.name))
+
+    return context.jobs.start("names", "Listing the catalog", lambda _: list(names()), max_age=MAX_AGE_SECONDS)
+
+
+def _list_columns(context: ConsoleContext) -> BackgroundJob:
+    """Start to read the columns of the first tables, unless they were read some minutes before."""
+    admin, schemas = context.provider.admin, context.provider.schemas()
+
+    def read(table: Table) -> list[_Name]:
+        try:
+            columns = schemas.read(table.location, table.storage).columns
+        except DeltaicError:  # the table's own page shows why
+            return []
+        return [_Name("column", f"{name} in {table.title}", link("/table", table=table.title)) for name in columns]
+
+    def read_all(_: object) -> list[_Name]:
+        tables = [table for share in admin.shares.list() for table in admin.tables.list(share.name)]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return [name for names in pool.map(read, tables[:_MAX_TABLES]) for name in names]
+
+    return context.jobs.start("columns", "Reading the columns", read_all, max_age=_LONG_AGE_SECONDS)
+
+
+ROUTES: Final[dict[str, Handler]] = {"/start": start, "/search": search}
