@@ -29,7 +29,7 @@ def test_a_file_becomes_a_shared_table(deltaic: Deltaic, bucket: str) -> None:
     assert "no shares yet" in deltaic.done("share list")
     output = deltaic.done(f"{line} --yes")
     assert "umsatz_eur  DOUBLE  Umsatz (€)  1234.5" in output
-    assert "loaded 1 rows" in output
+    assert "loaded 1 row into" in output
     assert "--append" in deltaic(f"{line} --yes").output
     added = deltaic.json("table load sales.eu.orders verkauf.csv --append --yes")
     assert (added["rows"], added["version"], added["location"]) == (1, 1, f"s3://{bucket}/orders")

@@ -61,6 +61,18 @@ class FilePreview:
     tables: list[TextTable | None] = field(default_factory=list)
     relations: list[str] = field(default_factory=list)
 
+    @property
+    def expected_rows(self) -> int | None:
+        """About how many rows text files have, by the lines at their beginning; None for Parquet files."""
+        expected = 0
+        for path in (table.path if table else path for path, table in zip(self.paths, self.tables, strict=True)):
+            with path.open("rb") as file:
+                start = file.read(1 << 16)
+            if start.startswith(b"PAR1"):
+                return None
+            expected += path.stat().st_size * start.count(b"\n") // max(len(start), 1)
+        return expected
+
     def check_answered(self) -> None:
         """Raise InvalidParameter that names the option for the first open question."""
         for option, text, choices in self.questions:

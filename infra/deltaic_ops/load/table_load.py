@@ -25,6 +25,7 @@ from deltaic_ops.load.text_files import lines_at, read_records
 LoadMode = Literal["create", "append", "replace"]
 _BATCH = 50_000
 _LISTED = 10_000  # rows of a file that do not fit and are listed; the rest is only counted
+_STATUS = re.compile(r"NoSuchBucket|AccessDenied|\b[45]\d\d [A-Z][a-z]+( [A-Z][a-z]+)?")
 _DATA_FILE = re.compile(r"part-\d+-([0-9a-f-]{36})-[^/]*\.parquet$")
 
 
@@ -183,13 +184,14 @@ def _remove_new_files(store: Any, before: set[str], location: str, options: dict
 
 
 def _refusal(error: Exception, result: LoadResult, location: str, max_rejected: int) -> DeltaicError:
-    text, lists = str(error).splitlines()[0], ", ".join(path.name for path in result.lists)
+    status, lists = _STATUS.search(str(error)), ", ".join(path.name for path in result.lists)
     if result.rejected > max_rejected:
         number = f"{result.rejected:,} row{'s do' if result.rejected > 1 else ' does'}"
         refusal = (
             f"nothing was loaded: {number} not fit, first {result.first_rejected}. All are in {lists}: correct them, "
         )
         return InvalidParameter(f"{refusal}choose another type (--types), or use --max-rejected {result.rejected}")
+    text = status[0] if status else str(error).splitlines()[0]
     if "already exists" in text or "conflict" in text.lower():
         return Conflict(f"another program changed the table at {location}: nothing was loaded, run the command again")
     if "schema" in text.lower() or "cast" in text.lower():

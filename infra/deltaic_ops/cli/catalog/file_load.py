@@ -31,7 +31,7 @@ _REJECTED = "Number of rows that may not fit. They are listed in FILE.rejected.c
 def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
     cli: Operator,
     name: TableTitle,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=_FILES)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES)],
     to: Annotated[str, typer.Option(metavar="S3-URI", help=_TO)] = "",
     append: Annotated[bool, typer.Option("--append", help="Add the rows to an existing table.")] = False,
     replace_: Annotated[bool, typer.Option("--replace", help="Replace all rows and columns of a table.")] = False,
@@ -59,6 +59,8 @@ def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
     """
     if remedy := missing_extra("load"):
         raise Unavailable(remedy)
+    from rich.progress import Progress
+
     from deltaic_ops.load.file_preview import LoadOptions
     from deltaic_ops.load.load_target import find_target, share_target
     from deltaic_ops.load.table_load import LoadMode, load, stored_types
@@ -74,9 +76,15 @@ def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
     with _answered_preview(cli, files, options, yes=yes) as preview:
         creates = f"Create {' and '.join(missing)}, and load" if missing else "Load"
         cli.confirm(f"{creates} {', '.join(file.name for file in files)} into {location}?", yes=yes)
-        with cli.progress_step("Loading") as update:
-            settings: Any = {"storage_options": storage, "max_rejected": max_rejected}
-            result = load(preview, location, mode, progress=lambda rows: update(f"{rows:,} rows"), **settings)
+        terminal = cli.terminal()
+        with Progress(console=terminal, transient=True, disable=cli.as_json or not terminal.is_terminal) as bar:
+            task = bar.add_task("Loading", total=preview.expected_rows)
+
+            def advance(rows: int) -> None:
+                bar.update(task, completed=rows, description=f"Loading {rows:,} rows")
+
+            settings: Any = {"storage_options": storage, "max_rejected": max_rejected, "progress": advance}
+            result = load(preview, location, mode, **settings)
         columns = [{"name": each.name, "type": each.delta_type, "original": each.original} for each in preview.columns]
     table, warnings = (table, []) if table else share_target(cli.admin, names, location, cli.schemas)
     if cli.as_json:
@@ -85,7 +93,8 @@ def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
         cli.json({**wire(table), **counts, "columns": columns, "warnings": warnings})
         return
     rejected = f"; {result.rejected:,} rows are in {', '.join(map(str, result.lists))}" if result.rejected else ""
-    cli.note(f"loaded {result.rows:,} rows into {table.location}, version {result.version}{rejected}")
+    rows = f"{result.rows:,} row{'' if result.rows == 1 else 's'}"
+    cli.note(f"loaded {rows} into {table.location}, version {result.version}{rejected}")
     for warning in warnings:
         cli.note(f"warning: {warning}")
     cli.note(f"shared table '{table.title}'; next: deltaic grant create <recipient> {table.share}")
