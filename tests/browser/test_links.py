@@ -68,7 +68,7 @@ def test_back_returns_to_the_table_before(page: Page, provider: Provider) -> Non
     open_link(page, provider, "")
     for name in ("orders", "people"):
         page.get_by_role("navigation").get_by_role("button", name=name, exact=True).click()
-        expect(page.locator("#count")).to_contain_text("version")
+        expect(page.locator("#count")).to_contain_text("at version")
     expect(page.locator("#grid")).to_be_focused()
     page.go_back()
     expect(page.locator("#name")).to_have_text("orders")
@@ -160,7 +160,7 @@ def test_revoked_client_is_refused(page: Page, provider: Provider, tmp_path: Pat
 def test_lost_connection_and_server_errors_are_explained(browser: Browser, provider: Provider) -> None:
     with open_page(browser, f"{provider.endpoint}/explore") as page:
         open_link(page, provider)
-        expect(page.locator("#count")).to_contain_text("2 rows")
+        expect(page.locator("#count")).to_contain_text("All 2 rows")
         page.get_by_role("tab", name="Rows").click()
         page.context.set_offline(True)
         page.get_by_role("button", name="Show rows").click()

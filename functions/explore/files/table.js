@@ -146,7 +146,7 @@ function showCount() {
   const many = !rows.length ? "No rows" : !ended ? `The first ${number} rows` : rows.length === 1 ? "1 row" : `All ${number} rows`;
   const matching = conditions().length ? " that match the filters" : "";
   const sorted = order ? ` Sorted by ${order.name}${order.descending ? ", descending" : ""}${ended ? "" : " (only these rows)"}.` : "";
-  $("count").textContent = `${many}${matching} at version ${tableMetadata.version}.${sorted}`;
+  $("count").textContent = isReading ? `${number} rows so far …` : `${many}${matching} at version ${tableMetadata.version}.${sorted}`;
   for (const id of ["more-rows", "all-rows"]) $(id).disabled = isReading || ended || rows.length >= mostRows();
   $("all-rows").textContent = `Up to ${mostRows().toLocaleString("en")} rows`;
 }
