@@ -136,7 +136,7 @@ def test_the_wheel_contains_the_download_client(deltaic: Deltaic) -> None:
     done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
     assert (done.returncode, done.stderr) == (
         1,
-        "refused: alice.share is not a valid profile file (No such file or directory)\n",
+        "refused: Profile file alice.share does not exist: check the path before the #\n",
     )
 
 

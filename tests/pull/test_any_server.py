@@ -49,7 +49,7 @@ def test_response_in_parquet_format_without_end_stream_action_is_accepted(
     deltaic.done(f"pull {SOURCE} t.parquet")
     assert Counter(pq.read_table(tmp_path / "t.parquet")["id"].to_pylist()) == Counter([1, 2, 2, 2, 3])
     deltaic.done(f"pull {SOURCE} t.csv --limit 4")
-    assert (tmp_path / "t.csv").read_text().splitlines() == ['"id"', "1", "2", "2", "2"]
+    assert (tmp_path / "t.csv").read_text().splitlines() == ["id", "1", "2", "2", "2"]
     assert {method for method, *_ in server.requests} == {"GET", "POST"}
 
 
@@ -187,7 +187,13 @@ def test_file_ids_are_not_used_as_file_names(deltaic: Deltaic, server: AnyServer
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(401, "status 401, X: no \\u001b[2J"), (403, "status 403"), (404, "status 404"), (400, "status 400")],
+    [
+        (401, "does not accept the token of this profile: it was revoked, or has expired. Ask the provider"),
+        (401, "status 401, X: no \\u001b[2J"),
+        (403, "status 403"),
+        (404, "status 404"),
+        (400, "status 400"),
+    ],
 )
 def test_error_has_the_message_of_the_server(deltaic: Deltaic, server: AnyServer, status: int, message: str) -> None:
     server.override = lambda _path, _body: (status, json.dumps({"errorCode": "X", "message": "no \x1b[2J\n"}).encode())
@@ -202,14 +208,15 @@ def test_error_has_the_message_of_the_server(deltaic: Deltaic, server: AnyServer
     [
         ("pull any.share t.csv", "use PROFILE#share.schema.name"),
         ("pull any.share#s.t t.csv", "use PROFILE#share.schema.name"),
-        ("pull none.share#s.d.t t.csv", "none.share is not a valid profile file"),
+        ("pull none.share#s.d.t t.csv", "Profile file none.share does not exist"),
         (f"pull {SOURCE} t", "specifies no table format"),
         (f"pull {SOURCE} t.csv --format xlsx", "or --format delta, parquet or csv"),
         (f"pull {SOURCE} t.csv --version 1 --timestamp 2026-01-01T00:00:00Z", "specify only one"),
         (f"pull {SOURCE} t.csv --version 1 --follow", "remove --version"),
         (f"pull {SOURCE} t/ --limit 1", "require a .parquet or .csv file"),
         (f"pull {SOURCE} t.csv --column none", "Column 'none' does not exist: use id"),
-        (f"pull {SOURCE} nowhere/t.csv", "cannot be used (No such file or directory)"),
+        (f"pull {SOURCE} nowhere/t.csv", "Folder nowhere does not exist: create it"),
+        (f"pull {SOURCE} full --format csv", "full is a folder: name a file"),
         (f"pull {SOURCE} full/", "use a new folder"),
     ],
 )

@@ -28,7 +28,7 @@ def test_imports_are_declared_dependencies() -> None:
     names = {name for path in modules for name in imported(path)} - sys.stdlib_module_names - {"delta_sharing_pull"}
     needs = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["dependencies"]
     distributions = {need.partition(">")[0].partition("<")[0].replace("-", "_") for need in needs}
-    assert names - {"botocore"} == distributions  # which boto3 brings
+    assert names - {"botocore"} == distributions - {"numpy"}  # boto3 brings botocore; numpy's version is only limited
 
 
 def test_client_and_server_support_the_same_reader_features() -> None:
@@ -37,19 +37,30 @@ def test_client_and_server_support_the_same_reader_features() -> None:
     assert set(LOG_FEATURES) == {name for name, concerns in features.items() if concerns is Concerns.LOG}
 
 
-def test_bearer_token_profile_imports_neither_pandas_nor_boto3(tmp_path: Path) -> None:
-    """They would take most of the command's startup time."""
-    profile = tmp_path / "alice.share"
-    fields = {"shareCredentialsVersion": 1, "endpoint": "http://127.0.0.1:9/", "bearerToken": "t"}
-    profile.write_text(json.dumps(fields))
+HEAVY = {"pandas", "delta_sharing", "numpy", "pyarrow", "httpx", "boto3"}
+NEEDED = {
+    "--help": set(),
+    "any.share#s.d.t copy/": {"httpx"},
+    "any.share#s.d.t t.csv": {"httpx", "pyarrow", "numpy"},  # pyarrow imports numpy if it is installed
+    "any.share#s.d.t t.parquet": {"httpx", "pyarrow", "numpy"},
+}
+
+
+@pytest.mark.parametrize("arguments", NEEDED)
+def test_download_imports_only_what_it_needs(tmp_path: Path, arguments: str) -> None:
+    """The packages would take most of the command's time."""
     script = (
-        "import pathlib, sys, delta_sharing_pull.command, delta_sharing_pull.server as server\n"
-        "client = server.SharingServer.from_profile(pathlib.Path(sys.argv[1]))\n"
-        "print(client.endpoint, {'pandas', 'boto3'} & sys.modules.keys())"
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, sep='\\n'))\n"
+        "from delta_sharing_pull.command import main\n"
+        "main()"
     )
-    line = [sys.executable, "-c", script, str(profile)]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout == "http://127.0.0.1:9 set()\n"
+    with any_server() as server:
+        server.put(1, 2)
+        server.profile(tmp_path)
+        line = [sys.executable, "-c", script, *arguments.split()]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    assert HEAVY & set(done.stdout.splitlines()) == NEEDED[arguments]
 
 
 @pytest.mark.slow

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import typer
 
 from delta_sharing_pull.errors import InvalidParameter, NotFound, PullError, Unavailable
-from delta_sharing_pull.folder_download import FolderDownload, FolderResult
-from delta_sharing_pull.folder_readers import KINDS, FolderReader, find_folder
 from delta_sharing_pull.progress import Progress
-from delta_sharing_pull.server import SharedName, SharingServer
-from delta_sharing_pull.snapshot import latest_version
-from delta_sharing_pull.table_download import TableDownload, TableResult
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported late otherwise, so that --help does not wait for HTTP, nor a Delta copy for Arrow
     from rich.console import Console
+
+    from delta_sharing_pull.folder_download import FolderResult
+    from delta_sharing_pull.folder_readers import FolderReader
+    from delta_sharing_pull.server import SharedName, SharingServer
+    from delta_sharing_pull.table_download import TableResult
 
 PROGRAM: Final = "delta-sharing-pull"
 HELP: Final = f"""\
@@ -43,6 +43,7 @@ _INCLUDE: Final = "Download only files that match, for example '*.pdf'. Can be r
 _FORMAT: Final = "Output format. [default: from TARGET]"
 _KIND: Final = "Type of the object, if several have this name."
 _TIMESTAMP: Final = "Download the version that was current at this time."
+_GUARD: Final = "Put ' before texts that a spreadsheet can run as formulas (.csv only)."
 _FORMATS: Final = {".parquet": "parquet", ".csv": "csv"}
 
 
@@ -114,11 +115,15 @@ def pull(  # noqa: PLR0913, PLR0917 -- the options of the command
     include: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help=_INCLUDE)] = None,
     kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help=_KIND)] = "",
     format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help=_FORMAT)] = "",
+    guard_formulas: Annotated[bool, typer.Option("--guard-formulas", help=_GUARD)] = False,
     follow: Annotated[bool, typer.Option("--follow", "--watch", help="Keep running, and download changes.")] = False,
     every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval for --follow.")] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result in JSON.")] = False,
 ) -> None:
     """Download a shared table or folder, and report to the context's `Output`; raises PullError."""
+    from delta_sharing_pull.folder_readers import KINDS, find_folder
+    from delta_sharing_pull.server import SharedName, SharingServer
+
     output: Output = ctx.obj
     output.as_json = as_json
     name = SharedName.parse(source)
@@ -136,7 +141,11 @@ def pull(  # noqa: PLR0913, PLR0917 -- the options of the command
             download = _folder_download(output, reader, name, target, include or [])
         else:
             format_ = _table_format(name, target, format_)
-            download = _table_download(output, server, name, options, target, format_, column or [], follow)
+            if guard_formulas and format_ != "csv":
+                raise InvalidParameter(f"--guard-formulas requires a .csv file: '{target}' is to be {format_}")
+            download = _table_download(
+                output, server, name, options, target, format_, column or [], guard_formulas, follow
+            )
         complete = download()
         while follow:
             time.sleep(every)
@@ -150,15 +159,19 @@ def pull(  # noqa: PLR0913, PLR0917 -- the options of the command
 
 def _table_download(  # noqa: PLR0913, PLR0917 -- the options of the command
     output: Output,
-    server: SharingServer,
-    name: SharedName,
+    server: "SharingServer",
+    name: "SharedName",
     options: Mapping[str, Any],
     target: str,
     table_format: str,
     columns: Sequence[str],
+    guard_formulas: bool,
     follow: bool,
 ) -> Callable[[], bool]:
     """Return a function that downloads a table if its version has changed since the last call."""
+    from delta_sharing_pull.snapshot import latest_version
+    from delta_sharing_pull.table_download import TableDownload
+
     if follow and {"version", "timestamp"} & options.keys():
         raise InvalidParameter("--follow downloads the newest version: remove --version and --timestamp")
     if table_format == "delta" and ("limitHint" in options or columns):
@@ -173,20 +186,27 @@ def _table_download(  # noqa: PLR0913, PLR0917 -- the options of the command
             if table_format == "delta":
                 result = table.to_delta(Path(target), progress)
             else:
-                result = table.to_file(Path(target), table_format, progress, columns)
+                result = table.to_file(Path(target), table_format, progress, columns, guard_formulas)
         last_version = result.version
         size = f"{result.files:,} files" if result.rows is None else f"{result.rows:,} rows"
         suffix = "" if result.changed else ", unchanged"
         _report(output, name, target, result, f"{target} is version {result.version} of {name}: {size}{suffix}")
+        if result.formulas and not guard_formulas:
+            output.note(
+                f"{result.formulas:,} texts begin with =, +, - or @: a spreadsheet can run them as formulas. Import "
+                "them as text, or add --guard-formulas"
+            )
         return True
 
     return download
 
 
 def _folder_download(
-    output: Output, reader: FolderReader, name: SharedName, target: str, include: Sequence[str]
+    output: Output, reader: "FolderReader", name: "SharedName", target: str, include: Sequence[str]
 ) -> Callable[[], bool]:
     """Return a function that downloads a folder and returns True if it skipped no file."""
+    from delta_sharing_pull.folder_download import FolderDownload
+
     previous: FolderResult | None = None
 
     def download() -> bool:
@@ -212,7 +232,7 @@ def _query_options(version: int | None, timestamp: str, limit: int | None) -> di
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _table_format(name: SharedName, target: str, option: str) -> str:
+def _table_format(name: "SharedName", target: str, option: str) -> str:
     """Return the table format from --format or the target's name; raises InvalidParameter if neither specifies one."""
     table_format = option.lower() or _FORMATS.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
     if table_format not in {"delta", *_FORMATS.values()}:
@@ -223,7 +243,9 @@ def _table_format(name: SharedName, target: str, option: str) -> str:
     return table_format
 
 
-def _report(output: Output, name: SharedName, target: str, result: TableResult | FolderResult, message: str) -> None:
+def _report(
+    output: Output, name: "SharedName", target: str, result: "TableResult | FolderResult", message: str
+) -> None:
     if output.as_json:
         fields: Mapping[str, Any] = {key: value for key, value in asdict(result).items() if value is not None}
         output.json({"source": str(name), "target": target, **fields})
@@ -233,14 +255,14 @@ def _report(output: Output, name: SharedName, target: str, result: TableResult |
 
 @contextmanager
 def _progress_bar(output: Output) -> Iterator[Progress]:
-    if output.as_json or not (console := output.terminal()).is_terminal:
+    if output.as_json or not sys.stderr.isatty():
         yield Progress()
         return
     from rich import progress as bars
 
     columns = (bars.BarColumn(), bars.DownloadColumn(), bars.TransferSpeedColumn(), bars.TimeRemainingColumn())
     streams: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
-    with bars.Progress("{task.description}", *columns, console=console, transient=True, **streams) as bar:
+    with bars.Progress("{task.description}", *columns, console=output.terminal(), transient=True, **streams) as bar:
         task = bar.add_task("", total=None)
 
         def show(progress: Progress) -> None:

@@ -1,21 +1,24 @@
-"""Convert columns to CSV text without loss, in the same format as the server's page for recipients.
+"""Convert rows to lines of CSV, by the rules in docs/recipients.md.
 
-Null is an empty cell and an empty string is `""`. Binary is hexadecimal. Timestamps are UTC and end with `Z`, except
-`timestamp_ntz`. Arrays, maps and structs are JSON.
+The server's page for recipients writes the same bytes. `pa.array`, and Python values as arguments of Arrow's functions,
+would import pandas if it is installed.
 """
 
 import json
-import math
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_sharing_pull.errors import UnsupportedOperation
+
+_FORMULA: Final = r"^[=+\-@\t\r]"
+"""Matches a text that a spreadsheet can run as a formula."""
+_MAX_DIGITS: Final = 21
+"""Digits before the decimal point from which on a floating point number is written with an exponent."""
+_to_json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def check_types(types: Mapping[str, Any]) -> None:
@@ -27,81 +30,103 @@ def check_types(types: Mapping[str, Any]) -> None:
             )
 
 
-def text_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema to pass to pyarrow's CSV writer: the same columns with types that it can write without loss."""
-    return pa.schema([pa.field(field.name, _text_type(field.type)) for field in schema])
+def csv_header(names: Iterable[str], *, guard_formulas: bool) -> bytes:
+    """Return the line of column names; `guard_formulas` puts `'` before names that look like formulas."""
+    texts = _guarded(_strings(names)) if guard_formulas else _strings(names)
+    return f"{','.join(_quoted(texts).to_pylist())}\r\n".encode()
 
 
-def text_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert the columns of a batch to the types in the result of `text_schema`."""
-    columns = [_column(column, field.type) for column, field in zip(batch.columns, batch.schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def csv_lines(batch: pa.RecordBatch, *, guard_formulas: bool) -> tuple[pa.Buffer, int]:
+    """Return the lines of a batch of rows, and the number of texts that look like formulas.
+
+    Raises UnsupportedOperation for a year beyond 32767.
+    """
+    formulas, cells = 0, []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        texts = _texts(column, field)
+        if pa.types.is_string(field.type):
+            formulas += pc.sum(pc.match_substring_regex(texts, _FORMULA)).as_py() or 0
+            texts = _guarded(texts) if guard_formulas else texts
+        cells.append(_quoted(texts))
+    comma, end, nothing = _strings([",", "\r\n", ""])
+    lines = pc.binary_join_element_wise(*cells, comma, null_handling="replace", null_replacement="")
+    return pc.binary_join_element_wise(lines, nothing, end).buffers()[2], formulas
 
 
-def _text_type(kind: pa.DataType) -> pa.DataType:
-    is_exact = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
-    return kind if is_exact or pa.types.is_string(kind) else pa.string()
+def _guarded(texts: Any) -> Any:
+    return pc.replace_substring_regex(texts, f"({_FORMULA})", r"'\1")
 
 
-def _column(column: Any, kind: pa.DataType) -> Any:
-    if _text_type(kind) == kind:
-        return column
-    if pa.types.is_timestamp(kind):
-        return _timestamp_column(column, kind)
-    return pa.array([None if value is None else _text(value, kind) for value in column.to_pylist()], pa.string())
+def _quoted(texts: Any) -> Any:
+    is_quoted = pc.match_substring_regex(texts, '^$|[",\r\n]')
+    if not pc.any(is_quoted).as_py():
+        return texts
+    quote, nothing = _strings(['"', ""])
+    quoted = pc.binary_join_element_wise(nothing, pc.replace_substring(texts, '"', '""'), nothing, quote)
+    return pc.if_else(is_quoted, quoted, texts)
 
 
-def _timestamp_column(column: Any, kind: Any) -> Any:
-    zone = "" if kind.tz is None else "Z"
-    texts = column.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
-    iso = pc.replace_substring(texts, " ", "T", max_replacements=1)
-    return pc.binary_join_element_wise(pc.replace_substring_regex(iso, r"\.?0+$", ""), zone, "")
-
-
-def _text(value: Any, kind: pa.DataType) -> str:
-    """Format a value as the string for a CSV cell or within JSON."""
-    types = pa.types
-    if types.is_floating(kind):
-        return _float(value, single=types.is_float32(kind))
-    if types.is_binary(kind) or types.is_large_binary(kind):
-        return bytes(value).hex()
-    if types.is_nested(kind):
-        return _json(value, kind)
+def _texts(column: Any, field: Any) -> Any:
+    """Return the texts of a column, without quotes; null for null."""
+    kind, types = field.type, pa.types
+    texts = column.cast(_retyped(kind, to_text=False)).cast(_retyped(kind, to_text=True))
+    if types.is_temporal(kind) and pc.any(pc.match_substring(texts, "<")).as_py():
+        raise UnsupportedOperation(f"CSV cannot represent a year beyond 32767 in column '{field.name}': use .parquet")
     if types.is_timestamp(kind):
-        return _timestamp(value) + ("" if kind.tz is None else "Z")
-    if types.is_date(kind):
-        return str(value.isoformat())
-    if types.is_boolean(kind):
-        return "true" if value else "false"
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+        trimmed = pc.ascii_rtrim(pc.ascii_rtrim(pc.replace_substring(texts, " ", "T"), "0"), ".")
+        return pc.binary_join_element_wise(trimmed, *_strings(["Z" if kind.tz else "", ""]))
+    is_number = types.is_floating(kind) or types.is_decimal(kind)
+    is_final = not (types.is_nested(kind) or types.is_binary(kind))
+    if is_final and not (is_number and pc.any(pc.match_substring_regex(texts, "[eEn]")).as_py()):
+        return texts
+    return _strings(None if value is None else _text(value, kind) for value in texts.to_pylist())
 
 
-def _json(value: Any, kind: pa.DataType) -> str:
-    if value is None:
-        return "null"
+def _strings(texts: Iterable[str | None]) -> Any:
+    builder = pa.lib.StringBuilder()
+    for text in texts:
+        builder.append(text)
+    return builder.finish()
+
+
+def _retyped(kind: Any, *, to_text: bool) -> Any:
+    """Return a type with timestamps without zone; with `to_text`, with strings for all but bytes."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(child.name, _retyped(child.type, to_text=to_text)) for child in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_retyped(kind.value_type, to_text=to_text))
+    if pa.types.is_map(kind):
+        return pa.map_(_retyped(kind.key_type, to_text=to_text), _retyped(kind.item_type, to_text=to_text))
+    if to_text:
+        return kind if pa.types.is_binary(kind) else pa.string()
+    return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
+
+
+def _text(value: Any, kind: Any) -> str:
+    """Return the text of a value, given as Arrow's text, as bytes, or as a nested value of these."""
     types = pa.types
     if types.is_map(kind):
-        pairs = [f"{json.dumps(_text(key, kind.key_type))}:{_json(item, kind.item_type)}" for key, item in value]
+        pairs = (f"{_to_json(_text(key, kind.key_type))}:{_json(item, kind.item_type)}" for key, item in value)
         return f"{{{','.join(pairs)}}}"
     if types.is_list(kind):
         return f"[{','.join(_json(item, kind.value_type) for item in value)}]"
     if types.is_struct(kind):
-        fields = [f"{json.dumps(field.name)}:{_json(value[field.name], field.type)}" for field in kind]
-        return f"{{{','.join(fields)}}}"
-    text = _text(value, kind)
-    is_number = types.is_integer(kind) or types.is_decimal(kind) or (types.is_floating(kind) and math.isfinite(value))
-    return text if is_number or types.is_boolean(kind) else json.dumps(text, ensure_ascii=False)
+        return f"{{{','.join(f'{_to_json(child.name)}:{_json(value[child.name], child.type)}' for child in kind)}}}"
+    if types.is_binary(kind):
+        return bytes(value).hex()
+    if types.is_timestamp(kind):
+        return f"{value.replace(' ', 'T').rstrip('0').rstrip('.')}{'Z' if kind.tz else ''}"
+    if types.is_decimal(kind):
+        return f"{Decimal(value):f}"
+    if types.is_floating(kind):
+        short = "e+" in value and int(value.partition("e+")[2]) < _MAX_DIGITS
+        return f"{Decimal(value):f}" if short else value.replace("inf", "Infinity").replace("nan", "NaN")
+    return str(value)
 
 
-def _float(value: float, *, single: bool) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    text = str(np.float32(value)) if single else repr(value)
-    return text.removesuffix(".0")
-
-
-def _timestamp(value: datetime) -> str:
-    text = value.replace(tzinfo=None).isoformat()
-    return text.rstrip("0") if "." in text else text
+def _json(value: Any, kind: Any) -> str:
+    if value is None:
+        return "null"
+    text, types = _text(value, kind), pa.types
+    is_number = types.is_integer(kind) or types.is_decimal(kind) or (types.is_floating(kind) and text[-1].isdigit())
+    return text if is_number or types.is_boolean(kind) or types.is_nested(kind) else _to_json(text)

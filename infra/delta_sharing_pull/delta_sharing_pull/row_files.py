@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
-from delta_sharing_pull.csv_columns import check_types, text_batch, text_schema
+from delta_sharing_pull.csv_columns import check_types, csv_header, csv_lines
 from delta_sharing_pull.table_rows import TableRows
 
 _GROUP_BYTES: Final = 64 << 20
@@ -28,19 +27,23 @@ def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Pa
     return count
 
 
-def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) -> int:
-    """Write batches of rows to a CSV file with a header line, and return the number of rows.
+def write_csv(
+    rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path, *, guard_formulas: bool
+) -> tuple[int, int]:
+    """Write batches of rows to a CSV file; return the number of rows, and of texts that look like formulas.
 
-    Raises UnsupportedOperation before any download if CSV cannot represent a column.
+    Raises UnsupportedOperation if CSV cannot represent a column, before any download if its type is the reason.
     """
     check_types(rows.types)
-    count, schema = 0, text_schema(rows.schema)
-    options = pyarrow.csv.WriteOptions(quoting_style="needed")
-    with _replace_file(target) as sink, pyarrow.csv.CSVWriter(sink, schema, write_options=options) as writer:
+    count = formulas = 0
+    with _replace_file(target) as sink:
+        sink.write(csv_header(rows.schema.names, guard_formulas=guard_formulas))
         for batch in batches:
-            writer.write_batch(text_batch(batch, schema))
-            count += len(batch)
-    return count
+            if len(batch):
+                lines, found = csv_lines(batch, guard_formulas=guard_formulas)
+                sink.write(lines)
+                count, formulas = count + len(batch), formulas + found
+    return count, formulas
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -106,6 +106,8 @@ class SharingServer:
             parsed = DeltaSharingProfile.from_json(fields)
             credentials = AuthCredentialProviderFactory.create_auth_credential_provider(parsed)
             return cls(parsed.endpoint, expires=parsed.expiration_time, credentials=credentials)
+        except FileNotFoundError:
+            raise InvalidParameter(f"Profile file {profile} does not exist: check the path before the #") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise InvalidParameter(f"{profile} is not a valid profile file ({reason})") from None
@@ -197,9 +199,14 @@ class SharingServer:
             details = f"{body.get('errorCode') or ''}: {body.get('message') or ''}".strip(": ")
         except (ValueError, RecursionError, AttributeError):
             details = ""
-        message = f"{self.host} responds with status {status}" + f", {details[:_MAX_MESSAGE]}" * bool(details)
-        if status == 401 and self._expires:  # noqa: PLR2004 -- Unauthorized
-            message += f" (according to the profile, the token expires at {self._expires})"
+        answer = f"status {status}" + f", {details[:_MAX_MESSAGE]}" * bool(details)
+        message = f"{self.host} responds with {answer}"
+        if status == 401:  # noqa: PLR2004 -- Unauthorized
+            expiry = f" (it was to expire at {self._expires})" if self._expires else ""
+            message = (
+                f"{self.host} does not accept the token of this profile: it was revoked, or has expired{expiry}. "
+                f"Ask the provider for a new profile (the server responds with {answer})"
+            )
         if status == 429:  # noqa: PLR2004 -- Too Many Requests
             after = response.headers.get("retry-after", "")
             return TooManyRequests(message, retry_after=int(after) if _NUMBER.fullmatch(after) else None)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from delta_sharing_pull.delta_copy import DeltaCopy
+from delta_sharing_pull.errors import InvalidParameter
 from delta_sharing_pull.folder_lock import lock_folder
 from delta_sharing_pull.progress import Progress
 from delta_sharing_pull.retries import retry
-from delta_sharing_pull.row_files import write_csv, write_parquet
 from delta_sharing_pull.server import SharedName, SharingServer
 from delta_sharing_pull.snapshot import Snapshot, SourceChanged
 from delta_sharing_pull.table_files import download_file
-from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
 _NO_PAUSES: Final = (0.0,) * 4
 """Pauses in seconds before a download is repeated because files of the requested version were deleted meanwhile."""
@@ -31,6 +30,8 @@ class TableResult:
     files: int
     rows: int | None = None
     """Number of rows in a Parquet or CSV file; None for a Delta table."""
+    formulas: int | None = None
+    """Number of texts in a CSV file that a spreadsheet can run as a formula."""
 
 
 class TableDownload:
@@ -67,21 +68,30 @@ class TableDownload:
 
         return retry(download, _NO_PAUSES, SourceChanged)
 
-    def to_file(self, target: Path, file_format: str, progress: Progress, columns: Sequence[str] = ()) -> TableResult:
+    def to_file(
+        self, target: Path, file_format: str, progress: Progress, columns: Sequence[str], guard_formulas: bool
+    ) -> TableResult:
         """Write the rows to a `parquet` or `csv` file, which replaces the target when complete.
 
-        Raises InvalidParameter for an unknown column, UnsupportedOperation if rows cannot be read or written.
+        Raises InvalidParameter for an unknown column or an impossible target, UnsupportedOperation if rows cannot be
+        read or written.
         """
+        if not target.parent.is_dir():
+            raise InvalidParameter(f"Folder {target.parent} does not exist: create it, or choose another target")
+        if target.is_dir():
+            raise InvalidParameter(f"{target} is a folder: name a file, which --format {file_format} writes")
+        from delta_sharing_pull.row_files import write_csv, write_parquet  # imported late: a Delta copy needs no Arrow
+        from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
         def download() -> TableResult:
             snapshot = Snapshot(self._server, self._name, self._options, READABLE_FEATURES)
             rows = TableRows(snapshot, columns)
             with closing(rows.batches(progress, self._options.get("limitHint"))) as batches:
                 if file_format == "csv":
-                    count = write_csv(rows, batches, target)
+                    count, formulas = write_csv(rows, batches, target, guard_formulas=guard_formulas)
                 else:
                     metadata = {"deltaic.source": str(self._name), "deltaic.version": str(snapshot.version)}
-                    count = write_parquet(rows, batches, target, metadata)
-            return TableResult(snapshot.version, changed=True, files=len(snapshot.files), rows=count)
+                    count, formulas = write_parquet(rows, batches, target, metadata), None
+            return TableResult(snapshot.version, changed=True, files=len(snapshot.files), rows=count, formulas=formulas)
 
         return retry(download, _NO_PAUSES, SourceChanged)
