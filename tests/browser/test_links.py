@@ -112,7 +112,7 @@ def test_sender_and_comment_of_the_share_are_shown(page: Page, provider: Provide
 def test_code_reads_the_shown_version_and_is_copied(page: Page, provider: Provider) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     open_link(page, provider, LINK.replace("tab=columns", "tab=code"))
-    expect(page.locator("#snippets summary")).to_have_text(["Python with pandas", "Spark", "R"])
+    expect(page.locator("#snippets summary")).to_have_text(["Python with pandas", "Spark", "polars", "R"])
     page.get_by_role("button", name="Copy the code for Python with pandas").click()
     expect(page.get_by_text("Copied.")).to_be_visible()
     copied = page.evaluate("() => navigator.clipboard.readText()")
@@ -126,7 +126,8 @@ def test_client_of_this_server_signs_in(page: Page, provider: Provider, tmp_path
     page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 -- Playwright marks its handlers
     open_link(page, provider, LINK.replace("tab=columns", "tab=code").replace("version=1&", ""), profile)
     expect(page.locator("#readers")).to_contain_text("need a profile with a bearer token")
-    assert page.locator("#snippets summary").all_inner_texts() == ["Python with pandas", "Spark", "R", "Tableau"]
+    clients = ["Python with pandas", "Spark", "polars", "R", "Tableau"]
+    assert page.locator("#snippets summary").all_inner_texts() == clients
     [sent] = [request for request in requests if secret in (request.post_data or "")]
     assert sent.url == f"{provider.endpoint}/oauth/token"
     stored = page.evaluate("() => JSON.stringify([localStorage, sessionStorage, document.cookie, history.state])")
