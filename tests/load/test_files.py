@@ -163,7 +163,12 @@ def stored_rows(location: Path) -> list[tuple[Any, ...]]:
         return sorted(connection.from_arrow(table).fetchall(), key=repr)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+SLOW = {"300 columns"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, case in CASES.items()]
+)
 def test_a_file_becomes_the_expected_rows(case: Case, tmp_path: Path) -> None:
     path = write(case, tmp_path)
     with preview([path], case.options) as files:
