@@ -32,50 +32,57 @@ _LINK = "Do not create a token. Print a link that the recipient can use within 7
 Link = Annotated[bool, typer.Option("--link", help=_LINK)]
 
 
-@app.command()
-def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    cli: Operator,
-    recipient: RecipientName,
-    profile: ProfileFile = None,
-    expires: Expires = DEFAULT_LIFE,
-    endpoint: Endpoint = None,
-    force: Force = False,
-    comment: Comment = "",
-    link: Link = False,
-) -> None:
-    r"""Create a token for a recipient.
+def _add_command(verb: str, help_: str, without: str, default_overlap: timedelta | None) -> None:
+    @app.command(verb, help=help_, without=without)
+    def issue(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
+        cli: Operator,
+        recipient: RecipientName,
+        profile: ProfileFile = None,
+        overlap: Annotated[timedelta | None, duration_option("--overlap", _OVERLAP)] = default_overlap,
+        expires: Expires = DEFAULT_LIFE,
+        endpoint: Endpoint = None,
+        force: Force = False,
+        comment: Comment = "",
+        link: Link = False,
+    ) -> None:
+        if link and profile is not None:
+            raise InvalidParameter(
+                "use --link or --profile, not both: with a link, the recipient downloads the profile"
+            )
+        if link:
+            make_link(cli, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
+            return
+        with place_of(profile, force=force) as file:
+            server = "" if file is None else cli.sharing_endpoint(endpoint)
+            owner = cli.admin.recipients.get(recipient)
+            issued = cli.admin.tokens.create(owner, expires, overlap=overlap, comment=comment)
+            if file is not None:
+                file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
+            token, secret = issued.token, {"bearerToken": issued.secret}
+            until = f"valid until {token.expires_at:%Y-%m-%d %H:%M} UTC"
+            done = f"created token {token.id} for '{token.recipient}', {until}"
+            hand_over(cli, token, secret, done, revoke_hint(token), path=profile, server=server)
 
-    With --profile, the token is written to a profile file for the recipient. Without --profile and --link, it is
-    printed once.
 
-    \b
-    deltaic token create alice --profile alice.share
-    deltaic token create alice --link
-    deltaic token create alice --profile alice.share --expires 12h
-    """
-    _issue(cli, recipient, expires, comment, profile=profile, endpoint=endpoint, force=force, link=link)
+_CREATE = r"""Create a token for a recipient.
 
+With --profile, the token is written to a profile file for the recipient. Without --profile and --link, it is
+printed once.
 
-@app.command()
-def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    cli: Operator,
-    recipient: RecipientName,
-    profile: ProfileFile = None,
-    overlap: Annotated[timedelta, duration_option("--overlap", _OVERLAP)] = timedelta(days=1),
-    expires: Expires = DEFAULT_LIFE,
-    endpoint: Endpoint = None,
-    force: Force = False,
-    comment: Comment = "",
-    link: Link = False,
-) -> None:
-    r"""Replace a recipient's tokens with a new one. Old tokens expire after --overlap, or earlier.
+\b
+deltaic token create alice --profile alice.share
+deltaic token create alice --link
+deltaic token create alice --profile alice.share --expires 12h
+"""
+_ROTATE = r"""Replace a recipient's tokens with a new one. Old tokens expire after --overlap, or earlier.
 
-    \b
-    deltaic token rotate alice --profile alice.share --force
-    deltaic token rotate alice --overlap 0
-    deltaic token rotate alice --link
-    """
-    _issue(cli, recipient, expires, comment, overlap, profile=profile, endpoint=endpoint, force=force, link=link)
+\b
+deltaic token rotate alice --profile alice.share --force
+deltaic token rotate alice --overlap 0
+deltaic token rotate alice --link
+"""
+_add_command("create", _CREATE, "overlap", None)
+_add_command("rotate", _ROTATE, "", timedelta(days=1))
 
 
 @app.command("list")
@@ -127,32 +134,3 @@ def revoke(cli: Operator, recipient: RecipientName, token_id: TokenId) -> None:
 
 
 app.command("delete", hidden=True, help="Alias of revoke.")(revoke)
-
-
-def _issue(  # noqa: PLR0913 -- the attributes of a token and of its profile
-    cli: Operator,
-    name: str,
-    life: timedelta,
-    comment: str,
-    overlap: timedelta | None = None,
-    *,
-    profile: Path | None,
-    endpoint: str | None,
-    force: bool,
-    link: bool,
-) -> None:
-    """Create a token, and write its profile or print its secret; or create a link to it."""
-    if link and profile is not None:
-        raise InvalidParameter("use --link or --profile, not both: with a link, the recipient downloads the profile")
-    if link:
-        make_link(cli, name, endpoint, token_life=life, overlap=overlap, note=comment)
-        return
-    with place_of(profile, force=force) as file:
-        server = "" if file is None else cli.sharing_endpoint(endpoint)
-        issued = cli.admin.tokens.create(cli.admin.recipients.get(name), life, overlap=overlap, comment=comment)
-        token = issued.token
-        if file is not None:
-            file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
-        done = f"created token {token.id} for '{token.recipient}', valid until {token.expires_at:%Y-%m-%d %H:%M} UTC"
-        secret = {"bearerToken": issued.secret}
-        hand_over(cli, token, secret, done, revoke_hint(token), path=profile, server=server)
