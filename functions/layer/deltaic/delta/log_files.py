@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
-import pyarrow as pa
 
 from deltaic.delta.paths import LOG
 from deltaic.delta.store import LogFile, TableStore
@@ -21,6 +20,8 @@ def reading(name: str) -> Iterator[None]:
 
     Errors of the store itself (throttled, denied, transient) are `deltaic.errors` already and pass unchanged.
     """
+    import pyarrow as pa  # imported late: commands that only describe actions need no Arrow
+
     try:
         yield
     except FileNotFoundError as missing:

@@ -4,13 +4,10 @@ import json
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic_datasets.run.backfill import requested_backfill
-from deltaic_datasets.run.step_execution import Detail, StepResult, run_steps
-from deltaic_datasets.run.time_steps import BackfillStep
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import exit_code
 from deltaic_pipeline.job_command import run_job
@@ -24,6 +21,10 @@ from deltaic_ops.cli.jobs.jobs import app as jobs
 from deltaic_ops.cli.operator import Column, Operator, operator
 from deltaic_ops.jobs import job_files
 from deltaic_ops.jobs.job_runs import ENDED, POLL_SECONDS, JobRuns
+
+if TYPE_CHECKING:  # imported late otherwise: the models of dataset files take as long to load as all the rest
+    from deltaic_datasets.run.step_execution import Detail, StepResult
+    from deltaic_datasets.run.time_steps import BackfillStep
 
 app = Commands()
 
@@ -158,6 +159,9 @@ app.registered_commands.extend(jobs.registered_commands)
 
 def backfill_on_emr(cli: Operator, line: JobLine) -> int:
     """Run a job on EMR for each step of a backfill, one after the other, and return the exit code."""
+    from deltaic_datasets.run.backfill import requested_backfill
+    from deltaic_datasets.run.step_execution import run_steps
+
     options = line.options
     if options.detach:
         raise InvalidParameter("a backfill cannot use --detach: it starts each step after the previous one has ended")
@@ -168,7 +172,7 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
     jars = [job_files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
     url = read.put(s3, connection.jobs.bucket)
 
-    def run(step: BackfillStep, detail: Detail) -> StepResult:
+    def run(step: "BackfillStep", detail: "Detail") -> "StepResult":
         arguments = [f"--set={name}={value}" for name, value in step.variables.items()]
         arguments += ["--show-values"] * options.show_values + ["--json"] * options.json
         arguments += [f"--runs={options.runs}"] * bool(options.runs)
@@ -192,8 +196,10 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
     )
 
 
-def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> StepResult:
+def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: "Detail") -> "StepResult":
     """Start a job, or find the job that an earlier command started, wait until it ends, and return its result."""
+    from deltaic_datasets.run.step_execution import StepResult
+
     began = datetime.now(UTC)
     try:
         started = runs.start(job_request)
