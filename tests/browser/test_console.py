@@ -38,6 +38,7 @@ PAGES = (
     f"/action?action=create-schema&share={SHARE}",
     f"/action?action=create-table&{IN_SCHEMA}",
     f"/action?action=create-table&{IN_SCHEMA}&planned=yes&name=new&location=s3://deltaic-lake/none",
+    f"/action?action=load-table&{IN_SCHEMA}",
     f"/action?action=create-view&{IN_SCHEMA}",
     f"/action?action=create-volume&{IN_SCHEMA}",
     "/action?action=create-recipient",

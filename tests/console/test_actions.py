@@ -265,6 +265,47 @@ def test_everything_is_created_from_a_share_to_a_reader(console: Visitor, server
     assert admin.recipients.get("reader").properties == {"region": '["EU","US"]'}
 
 
+def upload(console: Visitor, share: str, schema: str, name: str, content: str) -> tuple[int, str, dict[str, str]]:
+    """Drop a file into the form, and return status, text and parameters of the plan."""
+    token = re.search(r'name="token" value="([^"]+)"', console.http.get("/shares").text)
+    assert token is not None
+    fields = {"token": token[1], "share": share, "schema": schema}
+    response = console.http.post("/load", data=fields, files={"file": (name, content.encode("utf-8"))})
+    assert response.status_code == 303
+    parameters = dict(httpx.URL(response.headers["location"]).params)
+    response = console.http.get("/action", params=parameters)
+    while "refresh" in response.headers:
+        response = console.http.get("/action", params=parameters)
+    return response.status_code, response.text, parameters
+
+
+def test_dropped_file_becomes_a_shared_table(console: Visitor, server: FilledServer) -> None:
+    server.admin.shares.create("dropped")
+    server.admin.schemas.create("dropped", "files")
+    content = "Kunde;Umsatz (€);Datum\nMüller;1.234,50;03.04.2026\nSchmidt;99,90;28.02.2026\n"
+    status, page, parameters = upload(console, "dropped", "files", "Umsatz 2026.csv", content)
+    assert status == 200, page
+    assert "umsatz_eur</td>" in page
+    assert "1234.5</td>" in page
+    assert list(server.admin.tables.list("dropped")) == []
+    page = run_action(console, **{key: value for key, value in parameters.items() if key != "planned"})
+    assert "Done." in page
+    assert "loaded 2 rows" in page
+    assert server.admin.tables.get("dropped", "files", "umsatz_2026").location.startswith("s3://")
+
+
+def test_file_is_refused_at_the_field_before_it_is_loaded(console: Visitor, server: FilledServer) -> None:
+    dates = "id,day\n1,03/04/2026\n2,05/06/2026\n"
+    status, page, _ = upload(console, "sales", "empty", "dates.csv", dates)
+    assert status == 400
+    assert "has a row filter" in page
+    server.admin.shares.create("asked")
+    server.admin.schemas.create("asked", "files")
+    status, page, _ = upload(console, "asked", "files", "dates.csv", dates)
+    assert (status, error_at(page)) == (400, "dates")
+    assert "day-first" in page
+
+
 def test_plan_of_creation_changes_nothing_and_warns(console: Visitor, server: FilledServer) -> None:
     server.admin.recipients.create("warned")
     form = {"recipient": "warned", "share": "sales", "filter": "region = current_recipient('region')"}

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -46,6 +47,10 @@ def empty_provider() -> Provider:
         list,
         lambda _arguments, _goes_on: fail(),
     )
+
+
+def form_token(visitor: Visitor) -> str:
+    return visitor.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
 
 
 @pytest.fixture
@@ -134,7 +139,7 @@ def test_form_needs_origin_and_token_of_its_session(running: Running) -> None:
     visitor.sign_in()
     other = running.open()
     other.sign_in()
-    token = other.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
+    token = form_token(other)
     assert visitor.http.post("/leave").status_code == 403
     assert visitor.http.post("/leave", data={"token": token}).status_code == 403
     del visitor.http.headers["origin"]
@@ -161,7 +166,7 @@ def test_every_response_has_security_headers(running: Running, path: str) -> Non
 def test_incomplete_form_is_ignored(running: Running) -> None:
     visitor = running.open()
     visitor.sign_in()
-    token = visitor.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
+    token = form_token(visitor)
     body = f"token={token}"
     (cookie,) = (f"{name}={value}" for name, value in visitor.http.cookies.items())
     head = f"POST /leave HTTP/1.1\r\nHost: {visitor.address[7:]}\r\nOrigin: {visitor.address}\r\nCookie: {cookie}\r\n"
@@ -180,3 +185,35 @@ def test_console_listens_on_loopback_only(running: Running) -> None:
     assert running.open().http.base_url.host == "127.0.0.1"
     with pytest.raises(httpx.ConnectError):
         httpx.get(str(running.open().http.base_url.copy_with(host="127.0.0.2")))
+
+
+def test_file_of_a_form_is_saved_unchanged_and_in_its_own_folder(running: Running) -> None:
+    content = b"--x\r\n\r\n--x--\r\n" + bytes(range(256)) * 3000
+    visitor = running.open()
+    visitor.sign_in()
+    token = form_token(visitor)
+    fields = {"token": token, "share": "s", "schema": "d"}
+    for name in ("Umsätze 2026.csv", "../../escape.csv", "C:\\temp\\escape.csv"):
+        response = visitor.http.post("/load", data=fields, files={"file": (name, content)})
+        assert response.status_code == 303, response.text
+        saved = Path(httpx.URL(response.headers["location"]).params["file"])
+        assert saved.name in {"Umsätze 2026.csv", "escape.csv"}
+        assert saved.parent.parent.name.startswith("deltaic-console-")
+        assert saved.read_bytes() == content
+    assert httpx.URL(response.headers["location"]).params["name"] == "escape"
+
+
+def test_file_without_the_forms_token_is_not_saved(running: Running) -> None:
+    visitor = running.open()
+    visitor.sign_in()
+    for fields in ({}, {"token": "wrong"}):
+        response = visitor.http.post("/load", data=fields, files={"file": ("x.csv", b"a,b")})
+        assert response.status_code == 403
+    content = (
+        b'--B\r\nContent-Disposition: form-data; name="token"\r\n\r\n' + form_token(visitor).encode() + b"\r\n--B\r\n"
+    )
+    content += b'Content-Disposition: form-data; name="file"; filename="x.csv"\r\n\r\nhalf a fi'
+    headers = {"content-type": "multipart/form-data; boundary=B"}
+    assert visitor.http.post("/load", content=content, headers=headers).status_code == 413
+    assert visitor.http.post("/load", content=content[:80], headers=headers).status_code == 413
+    assert running.open().http.post("/load", content=content, headers=headers).status_code == 401

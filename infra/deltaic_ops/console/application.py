@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from deltaic.errors import DeltaicError
@@ -45,12 +46,14 @@ def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> 
         actual_port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{actual_port}"
         login = Login(lambda key: show_link(f"{address}/#{key}"))
-        with serving(application(ConsoleContext(provider), login, actual_port), listener):
-            yield address
+        with TemporaryDirectory(prefix="deltaic-console-") as uploads:
+            app = application(ConsoleContext(provider), login, actual_port, uploads)
+            with serving(app, listener):
+                yield address
 
 
-def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
-    """Return the console's ASGI application, which is served on the loopback port `port`."""
+def application(context: ConsoleContext, login: Login, port: int, uploads: str) -> ASGIApp:
+    """Return the console's ASGI application, which is served on the loopback port `port`; `uploads` is a folder."""
     pages: dict[str, Handler] = {"/": _entrance}
     forms: dict[str, Handler] = {"/enter": partial(_sign_in, login), "/leave": partial(_sign_out, login)}
     modules = (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions)
@@ -70,7 +73,7 @@ def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
         return context.page(request, "refused.html", status, message="this page does not exist: check the URL")
 
     app = Starlette(routes=routes, exception_handlers={DeltaicError: show_error, HTTPException: show_error})
-    return ConsoleGuard(app, login, port)
+    return ConsoleGuard(app, login, port, uploads)
 
 
 def _entrance(context: ConsoleContext, request: Request) -> Response:

@@ -18,6 +18,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deltaic_ops.console.uploads import read_upload
+
 _SECRET_BYTES: Final = 32
 
 
@@ -86,7 +88,9 @@ HEADERS: Final[Mapping[str, str]] = {
 class ConsoleGuard:
     """ASGI middleware that rejects forbidden requests, and adds the session and form fields to permitted ones."""
 
-    def __init__(self, app: ASGIApp, login: Login, port: int) -> None:
+    def __init__(self, app: ASGIApp, login: Login, port: int, uploads: str) -> None:
+        """Create the middleware; `uploads` is the folder in which it saves the files of permitted forms."""
+        self._uploads = uploads
         self._app = app
         self._login = login
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
@@ -105,9 +109,15 @@ class ConsoleGuard:
         state["session"] = session = self._session(headers)
         refusal = self._check(scope, headers, session)
         if refusal is None and scope["method"] == "POST":
-            state["form"] = form = await _form(receive)
+            content_type = headers.get("content-type", "")
+            if session is not None and scope["path"] == "/load" and content_type.startswith("multipart/form-data"):
+                form = await read_upload(receive, content_type, session.form_token, self._uploads)
+            else:
+                form = await _form(receive)
+            state["form"] = form
             if form is None:
-                refusal = _refuse(f"the form is larger than {MAX_FORM_BYTES >> 10} KiB: shorten its fields", 413)
+                reason = f"the form is incomplete, or larger than {MAX_FORM_BYTES >> 10} KiB without its file"
+                refusal = _refuse(f"{reason}: shorten its fields", 413)
             elif session is not None and scope["path"] != "/enter" and form.get("token") != session.form_token:
                 refusal = _refuse("the form is from an earlier session or another site: reload its page", 403)
         await (refusal or self._app)(scope, receive, send_guarded)

@@ -35,6 +35,18 @@ _VIEW: Final = (
     Field("refresh", "Schedule (UTC)", "--refresh", hint="rate(1 hour) or cron(0 6 * * ? *); empty for none"),
     _HISTORY,
 )
+_LOAD: Final = (
+    Field("file", "File", is_required=True, hint="path on this machine: CSV, TSV, Excel, JSON lines or Parquet"),
+    _NAME,
+    Field("to", "Location", "--to", hint="s3://bucket/path; empty on a local server"),
+    Field("dates", "Order of dates", "--dates", hint="day-first or month-first; empty to detect it"),
+    Field("decimal", "Decimal sign", "--decimal", hint="a period or a comma; empty to detect it"),
+    Field("header", "First row names the columns", "--header", hint="yes or no; empty to detect it"),
+    Field("sheet", "Sheet", "--sheet", hint="of an Excel file with several"),
+    Field("types", "Types", "--types", hint="price=DECIMAL(10,2), one on each line", kind="lines"),
+    Field("text", "Load all columns as text", "--text", kind="box"),
+    Field("max_rejected", "Rows that may not fit", "--max-rejected", hint="they are listed in a file; empty for none"),
+)
 _PAIRS: Final = "for row filters; region=EU, one on each line"
 _PROPERTIES: Final = Field("properties", "Properties", "--property", hint=_PAIRS, kind="lines")
 _RECIPIENT: Final = "/recipient?recipient={recipient}"
@@ -60,6 +72,12 @@ ACTIONS: Final[Mapping[str, Action]] = {
         ("The table at {location} is shared as {share}.{schema}.{name}: {rows}.",
          "Recipients who can read it at once: {readers}.", "Its files do not change."),
         (_FOLDER, _NAME, _HISTORY, _ROWS, _STORAGE), has_warnings=True,
+    ),
+    "load-table": Action(
+        "Load a file into {share}.{schema}", ("table", "load", "--yes"), ("{share}.{schema}.{name}", "{file}"),
+        ("share", "schema"), _SCHEMA, _NEW_TABLE,
+        ("The rows of {file} become table {share}.{schema}.{name}, and the table is shared.",
+         "Recipients who can read it at once: {readers}."), _LOAD,
     ),
     "create-view": Action(
         "Create a view in {share}.{schema}", ("view", "create"), *_IN_SCHEMA, _NEW_TABLE,

@@ -3,20 +3,22 @@
 The console runs exactly the command that the plan shows, in a separate process with the console's environment.
 """
 
+import re
 import secrets
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from deltaic.errors import Conflict, DeltaicError, NotFound
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.background_jobs import BackgroundJob
-from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon
+from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
 from deltaic_ops.console.operator_actions import ACTIONS
 from deltaic_ops.console.plans import Action, ActionPlan
 from deltaic_ops.console.provider import Provider
@@ -111,6 +113,15 @@ def act(context: ConsoleContext, request: Request) -> Response:
     return context.page(request, "waiting.html", refresh=f"1; url={url}", job=job, url=url)
 
 
+def load_file(_: ConsoleContext, request: Request) -> Response:
+    """Show the plan that loads the uploaded file into a table with a similar name."""
+    form = request.state.form
+    file = form.get("file", "")
+    subject = {name: form.get(name, "") for name in ("share", "schema")}
+    name = re.sub(r"\W+", "_", Path(file).stem).strip("_").lower()
+    return RedirectResponse(link("/action", action="load-table", planned="yes", **subject, file=file, name=name), 303)
+
+
 def outcome(context: ConsoleContext, request: Request) -> Response:
     """Show the output of a plan's command, once."""
     number = request.query_params.get("plan", "")
@@ -167,4 +178,4 @@ def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:
 
 
 ROUTES: Final[dict[str, Handler]] = {"/action": action, "/outcome": outcome}
-FORMS: Final[dict[str, Handler]] = {"/action": act}
+FORMS: Final[dict[str, Handler]] = {"/action": act, "/load": load_file}

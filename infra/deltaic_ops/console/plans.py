@@ -122,15 +122,12 @@ class Action:
         """Return the name of the field that an error is about; empty if it is unknown."""
         values, message = self.values(form), error.message
         named = [each for each in self.fields if error.detail and error.detail in {each.name, each.option}]
-        quoted = [each for each in self.fields if values[each.name] and _mentions(message, values[each.name])]
-        quoted.sort(key=lambda each: -len(values[each.name]))
+        longest = sorted((each for each in self.fields if values[each.name]), key=lambda each: -len(values[each.name]))
+        quoted = [each for each in longest if f"'{values[each.name]}'" in message]
         options = [each for each in self.fields if each.option and f"{each.option} " in message]
+        mentioned = [each for each in longest if len(values[each.name]) >= _SHORTEST and values[each.name] in message]
         sql = [each for each in self.fields if each.kind == "sql" and re.search("filter|SQL", message)]
-        return next((each.name for each in [*named, *quoted, *options, *sql]), "")
-
-
-def _mentions(message: str, value: str) -> bool:
-    return f"'{value}'" in message or (len(value) >= _SHORTEST and value in message)
+        return next((each.name for each in [*named, *quoted, *options, *mentioned, *sql]), "")
 
 
 class PlanFacts(dict[str, str]):

@@ -28,6 +28,12 @@ def find_target(
         except NotFound:
             missing.append(f"{kind} {'.'.join(name[:depth])}")
     if not isinstance(entry, Table):
+        for grant in () if f"share {name[0]}" in missing else admin.grants.of_share(name[0]):
+            if grant.partition_filter:  # found here, because the entry is created after the load
+                raise InvalidParameter(
+                    f"the grant of '{grant.share}' to '{grant.recipient}' has a row filter, but a loaded table has no "
+                    "partition columns: load it into another share"
+                )
         if not location and not bucket:
             raise InvalidParameter("the table needs a location: use --to s3://bucket/folder")
         return checked_location(location or f"s3://{bucket}/{'/'.join(name)}"), None, missing[:-1]
