@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.usage_log.log_rows import count_lines, fetches, parsed_rows, requests
+from deltaic_pipeline.usage_log.log_lines import FETCH_COLUMNS, UNDERSTOOD, fetch_rows
+from deltaic_pipeline.usage_log.log_rows import count_lines, fetches, requests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 OWNER = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be"
 SESSION = "arn:aws:sts::123456789012:assumed-role/deltaic-SigningRole/94a26bdf-eb59-451f-9385-cbb00a46a948"
@@ -91,50 +89,22 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def rows_by_id(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Return the parsed rows of all cases by their ids, from one query."""
-    log = tmp_path_factory.mktemp("fetches") / "log"
-    changes: list[Any] = [case.values[0] for case in CASES]
-    log.write_text("".join(line(id=f"R{number}", **changed) + "\n" for number, changed in enumerate(changes)))
-    rows = [row.asDict() for row in fetches(spark, [str(log)]).collect()]
-    return {row["id"].split("/")[1]: row for row in rows if row["verdict"] == "understood"}
-
-
-@pytest.mark.parametrize("number", [pytest.param(number, id=case.id) for number, case in enumerate(CASES)])
-def test_line_of_the_access_log_is_parsed(rows_by_id: dict[str, dict[str, Any]], number: int) -> None:
-    expected: Any = CASES[number].values[1]
-    row = rows_by_id[f"R{number}"]
-    assert {name: row[name] for name in expected} == expected
+@pytest.mark.parametrize(("changed", "expected"), CASES)
+def test_line_of_the_access_log_is_parsed(changed: dict[str, str], expected: dict[str, Any]) -> None:
+    [(verdict, _, *values)] = fetch_rows(line(**changed), "log")
+    row = dict(zip(FETCH_COLUMNS, values, strict=True))
+    assert (verdict, {name: row[name] for name in expected}) == (UNDERSTOOD, expected)
     assert "ab12" not in str(row)
 
 
-FORGED = "\x01".join(["o", "lake", "22/Nov/2026:07:58:18 +0000", *"aaaaaaaaa", "200", "-", *"99999", " "])
-
-
-@pytest.mark.parametrize(
-    "forged",
-    [
-        pytest.param({"agent": '"a\x01b"'}, id="in the agent"),
-        pytest.param({"key": "a\x01b"}, id="in the key"),
-        pytest.param({"owner": f"{FORGED}", "time": "[yesterday]"}, id="fields in front"),
-        pytest.param({"agent": f'"\r{FORGED}"'}, id="behind a carriage return"),
-    ],
-)
-def test_line_with_the_separator_of_fields_is_malformed(
-    spark: "SparkSession", tmp_path: Path, forged: dict[str, str]
-) -> None:
-    (tmp_path / "log").write_text(f"{line(**forged)}\r\n{line()}\r\n", newline="")
-    counts = count_lines(fetches(spark, [str(tmp_path)]))
-    assert (counts.understood, counts.malformed) == (1, 1)
-
-
+@pytest.mark.spark
 def test_carriage_return_does_not_start_a_line(spark: "SparkSession", tmp_path: Path) -> None:
     agent = f'"a\r{line(id="FORGED")}"'
     (tmp_path / "log").write_text(line(agent=agent) + "\n", newline="")
     assert [row["id"].split("/")[1] for row in fetches(spark, [str(tmp_path)]).collect()] == ["3E57427F3EXAMPLE"]
 
 
+@pytest.mark.spark
 def test_malformed_lines_are_counted_with_their_file(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "one").write_text("\n".join([line(), "", "no such line", line(time="[yesterday]"), line(id="B")]))
     (tmp_path / "two.gz").write_bytes(gzip.compress(line(id="C").encode()))
@@ -156,6 +126,7 @@ def event(number: int, **changed: object) -> dict[str, object]:
     return fields | changed
 
 
+@pytest.mark.spark
 def test_requests_are_parsed_plain_exported_and_from_a_subscription(spark: "SparkSession", tmp_path: Path) -> None:
     plain_line = json.dumps(event(1))
     (tmp_path / "bare.json").write_text(
@@ -175,5 +146,6 @@ def test_requests_are_parsed_plain_exported_and_from_a_subscription(spark: "Spar
     counts = count_lines(rows)
     assert (counts.understood, counts.malformed, counts.others) == (5, 2, 3)
     assert counts.malformed_in.endswith("/cut.json")
-    parsed = [(row["request_id"], row["share"], str(row["time"])) for row in parsed_rows(rows).collect()]
+    understood = {tuple(row[name] for name in ("request_id", "share", "time")) for row in rows.collect()}
+    parsed = [(name, share, str(at)) for name, share, at in understood if name]
     assert sorted(parsed) == [(f"q-{n}", "s", f"2026-11-22 07:58:0{n}.500000") for n in (1, 2, 3, 4)]

@@ -75,6 +75,9 @@ deltaic usage collect --requests ... --fetches ... --to s3://bucket/usage \\
 Requests are JSON lines of the functions' log group, exported or from a subscription, gzipped or
 not. Fetches are S3 server access logs of the data buckets. Logs can be late and can overlap,
 because rows are merged by request id. After a crash, start the run again with the same --run-id.
+
+The command needs no Spark. For more than 10 million lines in one run, use Spark with the same
+result: --spark on this machine, or --on emr.
 """
 
 VIEWS = """\
@@ -221,6 +224,7 @@ def _usage(line: CommandLine) -> None:
     _option(line, "--to", "S3_URL", text, default=os.environ.get("DELTAIC_USAGE", ""))
     signing = "Role that signs URLs. Can be repeated. [default: $SIGNING_ROLE_ARN and the roles of storages]"
     _repeated(line, "--role", "NAME", signing)
+    _flag(line, "--spark", "use Spark, for more than 10 million lines in one run")
     _sharing(line)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
+from importlib.util import find_spec
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
@@ -21,6 +22,10 @@ from deltaic_pipeline.table.catalog_entry import JobCatalog, connect, entry_from
 from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.usage_log.collection import UsageJob, UsageSummary, catalog_facts, collect
+from deltaic_pipeline.usage_log.local_collection import collect_locally
+
+MOST_LINES = 10_000_000
+"""Number of lines of one run up to which this machine alone, without Spark, is fast enough."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,17 +55,20 @@ def _run(options: argparse.Namespace, run_id: str, progress: Progress, report: R
         roles=tuple(options.role or (arn.rpartition("/")[2] for arn in signing if arn)),
         wait=timedelta(seconds=options.wait),
     )
-    _check_before_spark(job, catalog, has_run_id=bool(options.run_id))
-    with step(progress, "Starting Spark") as report_progress:
-        spark = session(
-            "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=report_progress
-        )
-    summary = collect(spark, job, catalog, facts, progress)
+    _check_before_start(job, catalog, has_run_id=bool(options.run_id))
+    if options.spark or find_spec("deltalake") is None:  # the package for clusters does not contain it
+        with step(progress, "Starting Spark") as report_progress:
+            spark = session(
+                "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=report_progress
+            )
+        summary = collect(spark, job, catalog, facts, progress)
+    else:
+        summary = collect_locally(job, catalog, facts, progress)
     report(list(_summary_lines(summary)), {"event": "done", **asdict(summary)})
 
 
-def _check_before_spark(job: UsageJob, catalog: JobCatalog, *, has_run_id: bool) -> None:
-    """Check locations and lease before Spark starts; a repeated run id does not need the logs any more."""
+def _check_before_start(job: UsageJob, catalog: JobCatalog, *, has_run_id: bool) -> None:
+    """Check locations and lease before the logs are read; a repeated run id does not need the logs any more."""
     checks = LocationChecks()
     messages = [checks.missing_bucket(job.target)]
     if not (has_run_id and checks.missing_table(job.target) is None):
@@ -86,6 +94,9 @@ def _summary_lines(summary: UsageSummary) -> Iterator[str]:
         explained = f"{summary.explained:,} attributed to one request, {summary.unexplained:,} to none"
         yield f"fetches      {summary.fetches:,}, {summary.bytes_sent:,} bytes; {explained}"
     yield f"time         {summary.seconds:.1f} s"
+    total = sum(lines.total for lines in (summary.request_lines, summary.fetch_lines) if lines is not None)
+    if summary.engine == "local" and total > MOST_LINES:
+        yield f"next         the logs have more than {MOST_LINES:,} lines: use --spark, or --on emr"
 
 
 if __name__ == "__main__":

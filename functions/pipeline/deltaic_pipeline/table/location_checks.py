@@ -101,22 +101,22 @@ class LocationChecks:
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
+        with suppress(OSError, BotoCoreError, ClientError):
+            objects = list(islice(self.candidates(path), MOST_FILES + 1))
+            return sorted(objects) if objects and len(objects) <= MOST_FILES else None
+        return None
+
+    def candidates(self, path: str) -> Iterator[tuple[str, int, str]]:
+        """Yield the same as `files`, for any number of files; raises the errors of boto3, and `OSError`."""
         match = _S3.fullmatch(path)
         bare_path = match[2] if match else re.sub("^file:(//)?", "", path)
         glob = _GLOB.search(bare_path)
         begin = bare_path[: glob.start()] if glob else bare_path
-        if match is None and ":" in bare_path:  # a store that only Spark can read
-            return None
-        with suppress(OSError, BotoCoreError, ClientError):
-            files = _local(Path(f"{begin}*").parent if glob else Path(begin))
-            if match:
-                pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=match[1], Prefix=begin)
-                files = (
-                    (item["Key"], item["Size"], item["ETag"]) for page in pages for item in page.get("Contents", ())
-                )
-            objects = list(islice(files, MOST_FILES + 1))
-            return sorted(objects) if objects and len(objects) <= MOST_FILES else None
-        return None
+        if match:
+            for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=match[1], Prefix=begin):
+                yield from ((item["Key"], item["Size"], item["ETag"]) for item in page.get("Contents", ()))
+        elif ":" not in bare_path:  # otherwise a store that only Spark can read
+            yield from _local(Path(f"{begin}*").parent if glob else Path(begin))
 
     def missing_table(self, location: str) -> str | None:
         """Return an error message if a location certainly has no Delta table, else None."""

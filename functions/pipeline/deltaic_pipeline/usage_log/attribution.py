@@ -4,16 +4,19 @@ A URL is signed in an AWS session for one recipient and contains the time of sig
 identify the request, or a few requests within the same second. Credentials for directory access contain no time, so
 such a download is attributed to the request whose credentials were valid, if there is only one. A download without a
 request still has a recipient, from the session's name, and a table, from its location in the catalog (decision 60).
+
+The SQL runs in Spark and in DataFusion, the query engine of the library deltalake.
 """
 
-from typing import TYPE_CHECKING, Final
+# ruff: noqa: S608 -- the SQL has names of columns, and literals of days and roles
+import re
+from collections.abc import Sequence
+from typing import Final
 
 from deltaic.storage.sessions import READER_SESSION
 
-from deltaic_pipeline.spark.quoting import column
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from deltaic_pipeline.spark.quoting import literal
+from deltaic_pipeline.usage_log.log_lines import FETCH_COLUMNS, REQUEST_COLUMNS
 
 COLUMNS: Final = {
     "day": "DATE", "time": "TIMESTAMP", "kind": "STRING", "id": "STRING", "recipient_id": "STRING",
@@ -46,105 +49,115 @@ CREDENTIAL_ENDPOINTS: Final = (
     "'create_table_credentials', 'load_iceberg_table', 'create_volume_credentials', 'create_skill_credentials', "
     "'create_model_credentials'"
 )
-SKEW: Final = "INTERVAL 1 MINUTE"
+SKEW: Final = "INTERVAL '1' MINUTE"
 """Maximum difference between the clocks of S3 and of the Lambda functions."""
 
 
-def recipient_fetches(fetches: "DataFrame", recipients: "DataFrame", roles: list[str]) -> "DataFrame":
-    """Return the downloads whose AWS session belongs to a known recipient or to a signing role.
+COUNTS: Final = (
+    "count(CASE WHEN kind = 'request' THEN 1 END) AS requests",
+    "count(CASE WHEN kind = 'fetch' THEN 1 END) AS fetches",
+    "count(CASE WHEN kind = 'fetch' AND request_id IS NOT NULL THEN 1 END) AS explained",
+    "count(CASE WHEN kind = 'fetch' AND explained_by = 0 THEN 1 END) AS unexplained",
+    "coalesce(sum(bytes_sent), 0) AS bytes_sent",
+    "count(DISTINCT recipient_id) AS recipients",
+)
+"""SQL for the counts of a summary, over the usage table's rows."""
 
-    `recipients` has the columns `session`, `recipient_id` and `recipient`, with one row for each session.
+READ_OFTEN: Final = frozenset({"known_requests", "downloads"})
+"""Views that several other views read, so that engines should compute them once."""
+
+_ROLE: Final = re.compile(r"[\w+=,.@-]+")
+_REQUEST: Final = tuple(f"`{name}`" for name in REQUEST_COLUMNS)
+_FETCH: Final = tuple(f"`{name}`" for name in FETCH_COLUMNS if name != "role")
+_TABLE: Final = ("share", "schema", "table", "table_id")
+_CAUSE: Final = ("token_id", *_TABLE, "recipient")
+"""Columns that a download gets from its request."""
+
+
+def views(roles: Sequence[str], since: str, window: str = "true") -> dict[str, str]:
+    """Return SQL of the views whose last, `usage_rows`, has the usage table's rows for requests and downloads.
+
+    The views read `request_lines` and `fetch_lines`, which are the parsed logs, `recipients` with one row for each
+    `session`, `tables` with each `location` of the catalog, and `usage`, the table's earlier rows, of which those from
+    the day `since` are candidates. Each row has a unique id. `roles` are names of IAM roles that sign URLs. `window` is
+    a condition on `time` for requests and downloads; `sessions` and `signing` must then be tables of all requests.
     """
-    from pyspark.sql import functions
-
-    by_session = recipients.withColumnRenamed("session", "recipient_session")
-    matches = fetches.join(
-        functions.broadcast(by_session), fetches["session"] == by_session["recipient_session"], "left"
-    )
-    matches = matches.where(
-        functions.col("recipient_session").isNotNull()
-        | (functions.col("role").isin(roles) & (functions.col("session") != READER_SESSION))
-    )
-    return matches.withColumn("recipient_id", functions.expr("coalesce(recipient_id, session)")).drop(
-        "recipient_session", "role"
-    )
-
-
-def transform(
-    requests: "DataFrame", known_requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame"
-) -> "DataFrame":
-    """Return the usage table's rows for requests and downloads; each row has a unique id.
-
-    `known_requests` are all candidates for an attribution: the new requests, and earlier ones in the table. `fetches`
-    are the downloads by recipients. `tables` has `location`, `share`, `schema`, `table` and `table_id` of the catalog.
-    """
-    request_rows = _complete(requests.selectExpr("*", "'request' AS kind"))
-    return request_rows.unionByName(_attribute(known_requests, fetches, tables))
-
-
-def _attribute(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions
-
-    located = fetches.withColumn("object_url", functions.expr("concat('s3://', bucket, '/', key)")).alias("f")
-    signing = requests.where("session IS NOT NULL AND status = 200").selectExpr(
-        "*", "explode(array_distinct(locations)) AS location"
-    )
-    signing = signing.alias("r")
-    same = "f.session = r.session AND startswith(f.object_url, concat(r.location, '/'))"
-    by_url = located.join(signing, functions.expr(f"{same} AND f.signed_at = r.signed_at"))
-    by_keys = located.where("signed_at IS NULL").alias("f")
-    by_keys = by_keys.join(
-        signing.where(f"operation IN ({CREDENTIAL_ENDPOINTS})").alias("r"),
-        functions.expr(f"{same} AND f.time BETWEEN r.time - {SKEW} AND r.signed_until + {SKEW}"),
-    )
-    request_columns = ("request_id", "token_id", "share", "schema", "table", "table_id", "recipient")
-    pairs = by_url.selectExpr("f.id", *(f"r.{name}" for name in request_columns)).unionByName(
-        by_keys.selectExpr("f.id", *(f"r.{name}" for name in request_columns))
-    )
-    explained = _agreed(pairs, request_columns).withColumnRenamed("id", "explained_id")
-    by_location = located.join(
-        functions.broadcast(tables.alias("t")), functions.expr("startswith(f.object_url, concat(t.location, '/'))")
-    )
-    table_columns = ("share", "schema", "table", "table_id")
-    by_location = _agreed(
-        by_location.selectExpr("f.id", *(f"t.{name}" for name in table_columns), "t.table_id AS request_id"),
-        table_columns,
-    )
-    by_location = by_location.selectExpr("id AS location_id", *(f"{name} AS location_{name}" for name in table_columns))
-    rows = located.join(explained.alias("e"), functions.expr("f.id = e.explained_id"), "left")
-    rows = rows.join(by_location.alias("l"), functions.expr("f.id = l.location_id"), "left")
-    fetch_columns = [name for name in fetches.columns if name not in request_columns and name != "explained_by"]
-    return _complete(
-        rows.selectExpr(
-            *(f"f.{name}" for name in fetch_columns),
-            "'fetch' AS kind",
-            "coalesce(f.recipient, e.recipient) AS recipient",
-            "coalesce(e.explained_by, 0) AS explained_by",
-            *(f"e.{name}" for name in ("request_id", "token_id")),
-            # With several candidate requests, only the columns that all agree on are set.
-            *(
-                f"CASE WHEN e.explained_id IS NULL THEN l.location_{name} ELSE e.{name} END AS `{name}`"
-                for name in table_columns
-            ),
-        )
-    )
+    earlier = f"usage WHERE day >= DATE'{since}'"
+    signers = ", ".join(literal(role) for role in roles if _ROLE.fullmatch(role)) or "''"
+    same = "f.session = r.session AND startswith(f.object_url, r.location || '/')"
+    until = f"r.time - {SKEW} AND r.signed_until + {SKEW}"
+    cause = ", ".join(f"r.`{name}`" for name in ("request_id", *_CAUSE))
+    place = ", ".join(f"t.`{name}`" for name in _TABLE)
+    return {
+        "requests": _without_duplicates("request_lines", ", ".join(_REQUEST), window),
+        "known_requests": f"""
+            SELECT {", ".join(_REQUEST)} FROM requests
+            UNION ALL SELECT {", ".join(f"u.{name}" for name in _REQUEST)}
+            FROM (SELECT * FROM {earlier} AND kind = 'request') AS u LEFT ANTI JOIN requests AS r ON u.id = r.id""",
+        "sessions": """
+            SELECT session, max(recipient_id) AS recipient_id, max(recipient) AS recipient
+            FROM (SELECT session, recipient_id, recipient FROM known_requests WHERE session IS NOT NULL
+                  UNION ALL SELECT session, recipient_id, recipient FROM recipients) AS s
+            GROUP BY session""",
+        "signing": f"""
+            SELECT {", ".join(_REQUEST)}, explode(array_distinct(locations)) AS location
+            FROM known_requests WHERE session IS NOT NULL AND status = 200""",
+        "fetches": _without_duplicates("fetch_lines", ", ".join((*_FETCH, "role")), window),
+        # Downloads by recipients: their session belongs to a known recipient or to a signing role.
+        "new_downloads": f"""
+            SELECT {", ".join(f"f.{name}" for name in _FETCH)},
+                coalesce(s.recipient_id, f.session) AS recipient_id, s.recipient
+            FROM fetches AS f LEFT JOIN sessions AS s ON f.session = s.session
+            WHERE s.session IS NOT NULL OR (f.role IN ({signers}) AND f.session <> {literal(READER_SESSION)})""",
+        "downloads": f"""
+            SELECT *, 's3://' || bucket || '/' || `key` AS object_url FROM (
+                SELECT * FROM new_downloads
+                UNION ALL SELECT {", ".join(f"u.{name}" for name in _FETCH)}, u.recipient_id, u.recipient
+                FROM (SELECT * FROM {earlier} AND kind = 'fetch' AND request_id IS NULL AND {window}) AS u
+                LEFT ANTI JOIN new_downloads AS d ON u.id = d.id) AS f""",
+        # With several candidate requests, only the columns that all agree on are set.
+        "explained": f"""
+            SELECT id, CAST(count(DISTINCT request_id) AS INT) AS explained_by, {_agreed("request_id", *_CAUSE)} FROM (
+                SELECT f.id, {cause} FROM downloads AS f JOIN signing AS r
+                ON {same} AND f.signed_at = r.signed_at
+                UNION ALL SELECT f.id, {cause} FROM downloads AS f JOIN signing AS r
+                ON {same} AND f.signed_at IS NULL AND r.operation IN ({CREDENTIAL_ENDPOINTS}) AND f.time BETWEEN {until}
+            ) AS p GROUP BY id""",
+        "located": f"""
+            SELECT id, {_agreed(*_TABLE)} FROM (
+                SELECT f.id, {place} FROM (SELECT d.* FROM downloads AS d LEFT ANTI JOIN explained AS e ON d.id = e.id)
+                AS f JOIN tables AS t ON startswith(f.object_url, t.location || '/')) AS p GROUP BY id""",
+        "usage_rows": f"""
+            SELECT {_complete({name: f"r.`{name}`" for name in REQUEST_COLUMNS} | {"kind": "'request'"}, "r")}
+            FROM requests AS r
+            UNION ALL SELECT {_complete(_DOWNLOAD, "f")}
+            FROM downloads AS f LEFT JOIN explained AS e ON f.id = e.id LEFT JOIN located AS l ON f.id = l.id""",
+    }
 
 
-def _agreed(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
-    """Return for each download the values that all its candidate requests have in common, else null."""
-    agreed = [column(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names]
-    count = column("size(collect_set(request_id))").alias("explained_by")
-    return pairs.groupBy("id").agg(count, *agreed)
+_DOWNLOAD: Final = {
+    **{name: f"f.`{name}`" for name in (*FETCH_COLUMNS, "recipient_id") if name != "role"},
+    **{name: f"CASE WHEN e.id IS NULL THEN l.`{name}` ELSE e.`{name}` END" for name in _TABLE},
+    "kind": "'fetch'",
+    "recipient": "coalesce(f.recipient, e.recipient)",
+    "explained_by": "coalesce(e.explained_by, 0)",
+    "request_id": "e.request_id",
+    "token_id": "e.token_id",
+}
 
 
-def _complete(rows: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions
+def _without_duplicates(lines: str, columns: str, window: str) -> str:
+    numbered = f"SELECT *, row_number() OVER (PARTITION BY id ORDER BY file) AS number FROM {lines}"
+    return f"SELECT {columns} FROM ({numbered} WHERE verdict = 'understood' AND {window}) AS l WHERE number = 1"
 
-    existing = {*rows.columns, "day"}
-    rows = rows.withColumn("day", functions.expr("CAST(time AS DATE)"))
-    return rows.select(*(
-        (functions.col(name) if name in existing else functions.lit(None))
-        .cast(kind)
-        .alias(name, metadata={"comment": COMMENTS[name]} if name in COMMENTS else {})
-        for name, kind in COLUMNS.items()
-    ))  # fmt: skip
+
+def _agreed(*names: str) -> str:
+    """Return SQL for the values that all candidates have in common, else null."""
+    return ", ".join(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END AS `{name}`" for name in names)
+
+
+def _complete(expressions: dict[str, str], alias: str) -> str:
+    values = {**expressions, "day": f"CAST({alias}.time AS DATE)"}
+    # The union gives a null time its type; a cast in DataFusion would remove the time zone.
+    casts = {name: "{}" if kind == "TIMESTAMP" else f"CAST({{}} AS {kind})" for name, kind in COLUMNS.items()}
+    return ", ".join(f"{cast.format(values.get(name, 'NULL'))} AS `{name}`" for name, cast in casts.items())

@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.storage.sessions import session_name
@@ -18,8 +18,8 @@ from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction, exists, find_commit
 from deltaic_pipeline.table.writing import write
-from deltaic_pipeline.usage_log.attribution import COLUMNS, recipient_fetches, transform
-from deltaic_pipeline.usage_log.log_rows import LineCounts, count_lines, fetches, parsed_rows, requests
+from deltaic_pipeline.usage_log.attribution import COLUMNS, COMMENTS, COUNTS, READ_OFTEN, views
+from deltaic_pipeline.usage_log.log_rows import LineCounts, count_lines, fetches, requests
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,10 +58,17 @@ class UsageJob:
 
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
-    """Recipients and tables of the catalog, as rows for Spark."""
+    """Recipients and tables of the catalog, as rows of the views `recipients` and `tables`."""
 
     recipients: Sequence[tuple[str, str, str]]
     tables: Sequence[tuple[str, str, str, str, str]]
+
+
+FACTS: Final = {
+    "recipients": ("session", "recipient_id", "recipient"),
+    "tables": ("location", "share", "schema", "table", "table_id"),
+}
+"""Columns of the rows of `CatalogFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class UsageSummary:
     bytes_sent: int = 0
     recipients: int = 0
     metrics: dict[str, int] | None = None
+    engine: str = "spark"
     seconds: float = 0.0
 
 
@@ -126,20 +134,13 @@ def _merge(attempt: Attempt, job: UsageJob, facts: CatalogFacts, progress: Progr
     spark = attempt.spark
     with ExitStack() as stack, attempt.refusals():
         with step(progress, "Reading the logs") as report, show_tasks(spark, attempt.group, report):
-            request_lines, request_rows = _read(stack, requests(spark, job.requests))
-            fetch_lines, fetch_rows = _read(stack, fetches(spark, job.fetches))
-        since = min((lines.first for lines in (request_lines, fetch_lines) if lines.first), default="")
+            request_lines = _count_lines(stack, requests(spark, job.requests), "request_lines")
+            fetch_lines = _count_lines(stack, fetches(spark, job.fetches), "fetch_lines")
         with step(progress, "Attributing downloads to requests") as report:
             with show_tasks(spark, attempt.group, report):
-                rows = _persist(stack, _rows(stack, spark, job, facts, (request_rows, fetch_rows), since))
-                counts: Any = rows.selectExpr(
-                    "count_if(kind = 'request') AS requests",
-                    "count_if(kind = 'fetch') AS fetches",
-                    "count_if(kind = 'fetch' AND request_id IS NOT NULL) AS explained",
-                    "count_if(kind = 'fetch' AND explained_by = 0) AS unexplained",
-                    "coalesce(sum(bytes_sent), 0) AS bytes_sent",
-                    "count(DISTINCT recipient_id) AS recipients",
-                ).first()
+                _create_views(stack, spark, job, facts, earliest_day(request_lines, fetch_lines))
+                rows = _persist(stack, _commented(spark.table("usage_rows")))
+                counts: Any = rows.selectExpr(*COUNTS).first()
             report(f"{counts['requests']:,} requests, {counts['fetches']:,} fetches")
         with step(progress, f"Merging into {job.target}") as report:
             with show_tasks(spark, attempt.group, report):
@@ -159,9 +160,16 @@ def _merge(attempt: Attempt, job: UsageJob, facts: CatalogFacts, progress: Progr
     )
 
 
-def _read(stack: ExitStack, rows: "DataFrame") -> tuple[LineCounts, "DataFrame"]:
+def earliest_day(*logs: LineCounts) -> str:
+    """Return the day from which stored rows can belong to lines of these logs, far in the future if there are none."""
+    first = min((lines.first for lines in logs if lines.first), default="")
+    return str(date.fromisoformat(first) - timedelta(days=EARLIER_DAYS)) if first else "9999-12-31"
+
+
+def _count_lines(stack: ExitStack, rows: "DataFrame", view: str) -> LineCounts:
     persisted = _persist(stack, rows)
-    return count_lines(persisted), parsed_rows(persisted)
+    persisted.createOrReplaceTempView(view)
+    return count_lines(persisted)
 
 
 def _persist(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
@@ -172,35 +180,24 @@ def _persist(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
     return persisted
 
 
-def _rows(  # noqa: PLR0913, PLR0917 -- the inputs of one join
-    stack: ExitStack,
-    spark: "SparkSession",
-    job: UsageJob,
-    facts: CatalogFacts,
-    logs: tuple["DataFrame", "DataFrame"],
-    since: str,
-) -> "DataFrame":
+def _create_views(stack: ExitStack, spark: "SparkSession", job: UsageJob, facts: CatalogFacts, since: str) -> None:
+    for name, columns in FACTS.items():
+        types = ", ".join(f"`{column}` STRING" for column in columns)
+        spark.createDataFrame(list(getattr(facts, name)), types).createOrReplaceTempView(name)
+    if exists(spark, job.table):
+        usage = spark.read.format("delta").load(spark_path(job.target))
+    else:
+        usage = spark.createDataFrame([], ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items()))
+    usage.createOrReplaceTempView("usage")
+    for name, sql in views(job.roles, since).items():
+        rows = spark.sql(sql)
+        (_persist(stack, rows) if name in READ_OFTEN else rows).createOrReplaceTempView(name)
+
+
+def _commented(rows: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions
 
-    requests, fetch_rows = logs
-    recipients = spark.createDataFrame(list(facts.recipients), "session STRING, recipient_id STRING, recipient STRING")
-    tables = spark.createDataFrame(
-        list(facts.tables), "location STRING, share STRING, schema STRING, table STRING, table_id STRING"
-    )
-    earlier, all_requests = None, requests
-    if since and exists(spark, job.table):
-        table = spark.read.format("delta").load(spark_path(job.target))
-        earlier = table.where(functions.expr(f"day >= DATE'{since}' - {EARLIER_DAYS}")).select(*COLUMNS)
-        stored = earlier.where("kind = 'request'").join(requests.select("id"), "id", "left_anti")
-        all_requests = requests.unionByName(stored.select(*requests.columns))
-    known_sessions = all_requests.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
-    sessions = known_sessions.groupBy("session").agg(
-        functions.max("recipient_id").alias("recipient_id"), functions.max("recipient").alias("recipient")
-    )
-    downloads = recipient_fetches(fetch_rows, sessions, list(job.roles))
-    if earlier is not None:
-        unattributed = earlier.where("kind = 'fetch' AND request_id IS NULL").join(
-            downloads.select("id"), "id", "left_anti"
-        )
-        downloads = downloads.unionByName(unattributed.select(*downloads.columns))
-    return transform(requests, _persist(stack, all_requests), _persist(stack, downloads), tables)
+    return rows.select(*(
+        functions.col(name).alias(name, metadata={"comment": COMMENTS[name]} if name in COMMENTS else {})
+        for name in COLUMNS
+    ))  # fmt: skip
