@@ -2,17 +2,16 @@
 
 import hashlib
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3
+import deltalake
+import pyarrow as pa
 import pytest
 import typer.main
 from cli.conftest import CLEAN, Deltaic
@@ -26,6 +25,7 @@ from typer.testing import CliRunner
 
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
 SHARING = ("docs/share.md", "docs/follow.md", "docs/limits.md", "docs/check.md", "docs/row-filters.md")
+NOUNS = ("share", "schema", "table", "recipient", "grant", "token")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
@@ -73,25 +73,41 @@ def bucket(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
     return name
 
 
-@pytest.fixture(params=[("README.md",), SHARING], ids=["README.md", "docs/share.md"])
-def pages(request: pytest.FixtureRequest, bucket: str, embedded_aws: EmbeddedAws, tmp_path: Path) -> tuple[str, ...]:
-    """Return pages that share a table, after the Python of the first one wrote that table from a CSV file."""
-    names: tuple[str, ...] = request.param
-    (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / names[0]).read_text(), re.MULTILINE | re.DOTALL)
-    [code] = [block for block in blocks if "orders.csv" in block]
-    reached = {**os.environ, **embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}  # what `deltaic env` says
-    code = code.replace(DATA_BUCKET, bucket)
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=reached, check=True)
-    return names
+@pytest.fixture
+def orders(bucket: str, embedded_aws: EmbeddedAws) -> str:
+    """Return the location of a table with one row, whose partition columns the pages use in filters."""
+    location, reached = f"s3://{bucket}/orders", {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
+    rows = pa.table({"region": ["EU"], "year": [2024], "team": ["north"], "amount": [1]})
+    deltalake.write_deltalake(location, rows, partition_by=["region", "year", "team"], storage_options=reached)
+    return location
 
 
-def test_the_commands_that_share_a_table_share_it(
-    deltaic: Deltaic, tmp_path: Path, pages: tuple[str, ...], bucket: str
+def test_the_commands_of_the_readme_share_a_file_or_a_table(
+    deltaic: Deltaic, tmp_path: Path, bucket: str, orders: str
 ) -> None:
-    nouns = ("share", "schema", "table", "recipient", "grant", "token")
-    lines = [line for page in pages for line in commands(page) if line.startswith(nouns)]
-    assert [line.split()[:2] for line in lines[:6]] == [[noun, "create"] for noun in nouns]
+    (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
+    load, *others = (line for line in commands("README.md") if line.startswith(NOUNS))
+    assert [line.split()[:2] for line in (load, *others)] == [
+        ["table", "load"],
+        *([noun, "create"] for noun in ("recipient", "grant", "token", "share", "schema", "table")),
+    ]
+    deltaic.done(f"{load} --to s3://{bucket}/loaded --yes")
+    for line in others[:3]:
+        deltaic.done(line)
+    assert json.loads((tmp_path / "alice.share").read_text())["bearerToken"]
+    for line in others[3:]:
+        deltaic.done(line.replace("sales_share", "other_share").replace("s3://bucket/orders", orders))
+    assert [table["history"] for table in deltaic.json("table list other_share")] == [True]
+    assert [table["location"] for table in deltaic.json("table list sales_share")] == [f"s3://{bucket}/loaded"]
+
+
+@pytest.mark.usefixtures("orders")
+def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Path, bucket: str) -> None:
+    lines = [line for page in SHARING for line in commands(page) if line.startswith(NOUNS)]
+    lines = [line for line in lines if not line.startswith("table load")]
+    assert [line.split()[:2] for line in lines[:6]] == [
+        [noun, "create"] for noun in ("share", "schema", "table", "recipient", "grant", "token")
+    ]
     for line in (line.replace(DATA_BUCKET, bucket) for line in lines):
         if "regoin" in line:
             assert "the table has no column regoin" in deltaic(line).output
@@ -99,11 +115,10 @@ def test_the_commands_that_share_a_table_share_it(
             deltaic.done(line)
     assert deltaic.json("table list sales_share")[0]["history"]
     assert json.loads((tmp_path / "alice.share").read_text())["bearerToken"]
-    if pages == SHARING:
-        assert {grant["recipient"]: grant["partitionFilter"] for grant in deltaic.json("grant list")} == {
-            "alice": "",
-            "bob": "team = 'north'",
-        }
+    assert {grant["recipient"]: grant["partitionFilter"] for grant in deltaic.json("grant list")} == {
+        "alice": "",
+        "bob": "team = 'north'",
+    }
 
 
 def test_every_command_on_leaks_works_as_described(deltaic: Deltaic, tokens: TokenStore, tmp_path: Path) -> None:
