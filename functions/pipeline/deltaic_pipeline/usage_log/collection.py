@@ -161,7 +161,7 @@ def _merge(attempt: Attempt, job: UsageJob, facts: CatalogFacts, progress: Progr
 
 
 def earliest_day(*logs: LineCounts) -> str:
-    """Return the day from which stored rows can belong to lines of these logs, far in the future if there are none."""
+    """Return the first day whose stored rows can belong to lines of these logs; 9999-12-31 without lines."""
     first = min((lines.first for lines in logs if lines.first), default="")
     return str(date.fromisoformat(first) - timedelta(days=EARLIER_DAYS)) if first else "9999-12-31"
 

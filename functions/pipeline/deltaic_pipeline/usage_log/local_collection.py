@@ -24,7 +24,6 @@ from deltaic_pipeline.table.lease import Lease, acquire, holder_name
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.usage_log.attribution import COLUMNS, COMMENTS, COUNTS, views
 from deltaic_pipeline.usage_log.collection import FACTS, CatalogFacts, UsageJob, UsageSummary, earliest_day
-from deltaic_pipeline.usage_log.log_files import read_lines
 from deltaic_pipeline.usage_log.log_lines import (
     FETCH_COLUMNS,
     LINE_COLUMNS,
@@ -34,6 +33,7 @@ from deltaic_pipeline.usage_log.log_lines import (
     record_batch,
     request_rows,
 )
+from deltaic_pipeline.usage_log.log_objects import read_lines
 from deltaic_pipeline.usage_log.log_rows import COUNTS as LINE_COUNTS
 from deltaic_pipeline.usage_log.log_rows import LineCounts, Parse
 
