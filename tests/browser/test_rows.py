@@ -8,6 +8,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from browser.conftest import broken_rules, open_page
+from browser.test_page import choose, column
 from client.golden_shares import Shared
 from client.provider import Provider
 from playwright.sync_api import Browser, Page, expect
@@ -57,16 +58,6 @@ def tables(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> None
 def signed_in(page: Page, provider: Provider) -> Page:
     page.set_input_files("#file", str(provider.profile))
     return page
-
-
-def choose(page: Page, name: str) -> None:
-    page.get_by_role("navigation").get_by_role("button", name=name, exact=True).click()
-    expect(page.locator("#name")).to_have_text(name)
-    expect(page.locator("#count")).to_contain_text("at version")
-
-
-def column(page: Page, number: int) -> list[str]:
-    return page.locator(f"#grid tbody td:nth-child({number})").all_inner_texts()
 
 
 def press_header(page: Page, name: str) -> None:
