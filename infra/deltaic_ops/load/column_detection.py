@@ -88,25 +88,25 @@ def detect_columns(
     `forced` has DuckDB types by name; `answers` has the user's conventions, empty if unknown. A column that leaves its
     convention open follows the other columns if these follow only one.
     """
-    found = [_find_candidates(connection, column, forced.get(column.name, "")) for column in columns]
+    detected = [_find_candidates(connection, column, forced.get(column.name, "")) for column in columns]
     result, questions = [], dict[str, Question]()
-    for column, fits, example in found:
-        reading = fits[0]
+    for column, candidates, example in detected:
+        reading = candidates[0]
         if example:
             family, option = (SEPARATORS, "decimal") if reading.convention in SEPARATORS else (ORDERS, "dates")
-            others = {each.readings[0].convention for each in found if not each.example} & family.keys()
+            others = {each.readings[0].convention for each in detected if not each.example} & family.keys()
             value = answers[option] or (others.pop() if len(others) == 1 else "")
             if not value:
-                pairs = zip(fits, example[1:], strict=True)
+                pairs = zip(candidates, example[1:], strict=True)
                 choices = {each.convention: f"'{example[0]}' is {value}" for each, value in pairs}
                 questions.setdefault(option, Question(option, f"{column.name} can be read in two ways", choices))
             elif not answers[option]:
                 notes.append(f"{column.name} is read like the other columns (--{option} {value})")
-            reading = next((each for each in fits if each.convention == value), reading)
+            reading = next((each for each in candidates if each.convention == value), reading)
         sign = "" if reading.plain == "NULL" else column.sign
         if sign:
             notes.append(f"{column.name}: the sign {sign} is removed from the numbers")
-        result.append(replace(column, reading=_narrow(connection, column.name, reading), sign=sign))
+        result.append(replace(column, reading=_keep_used_formats(connection, column.name, reading), sign=sign))
     return result, list(questions.values())
 
 
@@ -127,29 +127,29 @@ def _find_candidates(connection: duckdb.DuckDBPyConnection, column: LoadedColumn
     counts = ", ".join(f"count(v{number})" for number in range(len(tried)))
     fitting = connection.execute(f"SELECT {counts} FROM {query}").fetchall()[0]
     enough = max(fitting) if forced else max(total, 1)
-    fits = [number for number, count in enumerate(fitting) if count == enough]
-    if not fits:
+    matching = [number for number, count in enumerate(fitting) if count == enough]
+    if not matching:
         return _Candidates(column, [TEXT])
-    first = tried[fits[0]]
+    first = tried[matching[0]]
     family = SEPARATORS if first.convention in SEPARATORS else ORDERS
-    both = {tried[number].convention: number for number in reversed(fits) if tried[number].convention in family}
+    both = {tried[number].convention: number for number in reversed(matching) if tried[number].convention in family}
     if len(both) < 2:  # noqa: PLR2004 -- the two conventions
         return _Candidates(column, [first])
-    one, other = both.values()
-    texts = f"SELECT s0, v{one}::VARCHAR, v{other}::VARCHAR FROM {query} WHERE v{one} <> v{other} LIMIT 1"
+    this, other = both.values()
+    texts = f"SELECT s0, v{this}::VARCHAR, v{other}::VARCHAR FROM {query} WHERE v{this} <> v{other} LIMIT 1"
     example = connection.execute(texts).fetchall()
     if not example:  # both conventions lead to the same values
         return _Candidates(column, [replace(first, convention="")])
-    return _Candidates(column, [tried[one], tried[other]], example[0])
+    return _Candidates(column, [tried[this], tried[other]], example[0])
 
 
-def _narrow(connection: duckdb.DuckDBPyConnection, name: str, reading: TextReading) -> TextReading:
+def _keep_used_formats(connection: duckdb.DuckDBPyConnection, name: str, reading: TextReading) -> TextReading:
     """Return a reading of dates with only the formats that the sample has, and other readings unchanged."""
     if not reading.formats:
         return reading
     counts = ", ".join(f"count(try_strptime(v, '{each}'))" for each in reading.formats)
     shape = "regexp_replace(regexp_replace(v, '[0-9]', '9', 'g'), '[A-Za-z]', 'a', 'g')"  # one value of each shape
     values = f'SELECT any_value(v) AS v FROM (SELECT trim("{name}") AS v FROM sample) GROUP BY {shape}'
-    found = connection.execute(f"SELECT {counts} FROM ({values})").fetchall()[0]
-    used = [each for each, count in zip(reading.formats, found, strict=True) if count]
+    matches = connection.execute(f"SELECT {counts} FROM ({values})").fetchall()[0]
+    used = [each for each, count in zip(reading.formats, matches, strict=True) if count]
     return date(reading.type, reading.convention or "day-first", used) if used else reading

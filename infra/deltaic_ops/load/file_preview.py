@@ -120,11 +120,11 @@ def _kind(path: Path) -> str:
 def _detect(result: FilePreview, folder: Path, options: LoadOptions) -> None:
     """Read text files and workbooks, and find how their columns are read by the first rows of all of them."""
     for number, path in enumerate(result.paths):
-        (own := folder / str(number)).mkdir()
+        (file_folder := folder / str(number)).mkdir()
         if _kind(path) == "workbook":
-            table = read_sheet(path, own, options.sheet, options.header)
+            table = read_sheet(path, file_folder, options.sheet, options.header)
         else:
-            table = read_text(path, own, options.encoding, options.header)
+            table = read_text(path, file_folder, options.encoding, options.header)
         if isinstance(table, list):
             choices = {sheet: f"the sheet '{sheet}'" for sheet in table}
             result.questions.append(Question("sheet", f"{path.name} has {len(table)} sheets with cells", choices))
@@ -133,7 +133,7 @@ def _detect(result: FilePreview, folder: Path, options: LoadOptions) -> None:
         if not number:
             columns = [*map(LoadedColumn, names, table.header)]
         elif different := sorted({*names} ^ {column.name for column in columns}):
-            raise InvalidParameter(f"{path.name} has not the columns of the first file: {', '.join(different)} differ")
+            raise InvalidParameter(f"columns {', '.join(different)} differ between {path.name} and the first file")
         if table.undecided and not any(each.option == "header" for each in result.questions):
             choices = {"yes": "it names the columns", "no": "it is a row of the table"}
             text = f"the first row of {path.name} has numbers or dates ({', '.join(table.header[:3])}, ...)"
@@ -157,8 +157,8 @@ def _describe(result: FilePreview, kind: str, options: LoadOptions) -> None:
     columns = [*map(LoadedColumn, propose_names([*stored]), stored)]
     forced = _chosen_types(columns, options)
     for column in columns:
-        own = stored[column.original]
-        type_ = forced.get(column.name) or _REPLACED.get(own, own)
+        stored_type = stored[column.original]
+        type_ = forced.get(column.name) or _REPLACED.get(stored_type, stored_type)
         sql = "{raw} ->> '$'" if kind == "json" and type_ == TEXT.type else f"TRY_CAST({{raw}} AS {type_})"
         result.columns.append(replace(column, reading=TextReading(type_, sql)))
     renamed = ", ".join(f'"{column.original.replace(chr(34), chr(34) * 2)}" AS "{column.name}"' for column in columns)

@@ -40,7 +40,7 @@ def find_target(
     if mode == "create":
         raise AlreadyExists(f"table '{title}' exists: add rows with --append, or replace them with --replace")
     if entry.view_properties is not None or entry.format != "delta" or entry.storage:
-        raise UnsupportedOperation(f"'{title}' is a view, an Iceberg table or in a storage: load into another table")
+        raise UnsupportedOperation(f"'{title}' is a view, an Iceberg table or outside AWS S3: load into another table")
     if location and checked_location(location) != entry.location:
         raise InvalidParameter(f"table '{title}' is at {entry.location}: leave out --to, or load into another table")
     return entry.location, entry, []

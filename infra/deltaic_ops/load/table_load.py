@@ -128,9 +128,9 @@ def _batches(
                 raise KeyboardInterrupt
             marks, rows = batch.column("misfit"), pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
             if marks.null_count < len(marks):
-                found = [(done - start + row, mark) for row, mark in enumerate(marks.to_pylist()) if mark is not None]
-                result.rejected += len(found)
-                misfits += found[: _LISTED - len(misfits)]
+                new = [(done - start + row, mark) for row, mark in enumerate(marks.to_pylist()) if mark is not None]
+                result.rejected += len(new)
+                misfits += new[: _LISTED - len(misfits)]
                 rows = rows.filter(marks.is_null())
             done += len(marks)
             result.rows += rows.num_rows
@@ -148,13 +148,13 @@ def _list_rejected(files: FilePreview, number: int, misfits: list[tuple[int, int
     reasons = [f"{columns[mark].name} is not {columns[mark].delta_type}" for _, mark in misfits]
     entries = [(row + 1, reason, list[str]()) for (row, _), reason in zip(misfits, reasons, strict=True)]
     if table:
-        found = files.connection.execute(
+        malformed = files.connection.execute(
             "SELECT line_byte_position, any_value(lower(error_type)), any_value(csv_line) "
             f"FROM rejects_{number} GROUP BY ALL ORDER BY 1"
         ).fetchall()
-        result.rejected += len(found)
-        starts = [start + len(text) - len(text.lstrip("\r\n")) for start, _, text in found]
-        broken = dict(zip(lines_at(table.path, starts), found, strict=True))
+        result.rejected += len(malformed)
+        starts = [start + len(text) - len(text.lstrip("\r\n")) for start, _, text in malformed]
+        broken = dict(zip(lines_at(table.path, starts), malformed, strict=True))
         places = read_records(table, [row for row, _ in misfits], broken) if misfits else ()
         entries = [(line, reason, cells) for (line, cells), reason in zip(places, reasons, strict=True)]
         entries += [(line, kind, [text.strip("\r\n")]) for line, (_, kind, text) in broken.items()]

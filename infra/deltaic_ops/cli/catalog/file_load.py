@@ -124,13 +124,13 @@ def _answered_preview(
 
 def _show(cli: Operator, preview: "FilePreview") -> None:
     """Print the columns with their types, names in the file and first values, and the notes."""
+    if cli.as_json:
+        return
     rows: list[dict[str, str]] = []
     for position, column in enumerate(preview.columns):
         type_ = " ".join((column.delta_type, *column.reading.formats))
         row = {"COLUMN": column.name, "TYPE": type_, "IN FILE": column.original}
         rows.append(row | {f"ROW {number}": values[position] or "" for number, values in enumerate(preview.rows, 1)})
-    if cli.as_json:
-        return
     cli.table(rows, [(heading, itemgetter(heading)) for heading in rows[0]])
     for note in preview.notes:
         cli.note(note)
