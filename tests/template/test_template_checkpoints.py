@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cloudformation import transformed
-from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, STORAGE_SECRETS, configured, granted, keys, published
+from template_rights import BUCKETS, LOG_OBJECTS, STORAGE_SECRETS, granted, keys
 
 pytestmark = pytest.mark.slow
 
@@ -80,12 +80,3 @@ def test_schedule_invokes_the_published_function_with_both_layers(resources: dic
     layers = resources["CheckpointTables"]["Properties"]["Layers"]
     assert [re.sub(r"[0-9a-f]{10}\}", "}", layer) for layer in layers] == ["${DeltaicLayer}", "${DeltalakeLayer}"]
     assert set(layers) <= {f"${{{name}}}" for name in resources}
-
-
-@pytest.mark.parametrize("parameter", sorted(CHANGED.keys() - {"Checkpoints"}))
-def test_changed_parameter_publishes_the_function_that_it_changes(
-    resources: dict[str, dict[str, Any]], parameter: str
-) -> None:
-    other = transformed(parameters={**ON, parameter: CHANGED[parameter]})
-    changed = configured(other, "CheckpointTables") != configured(resources, "CheckpointTables")
-    assert (published(other)["CheckpointTables"] != published(resources)["CheckpointTables"]) == changed

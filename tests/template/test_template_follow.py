@@ -6,13 +6,10 @@ import pytest
 from cloudformation import transformed
 from template_rights import (
     BUCKETS,
-    CHANGED,
     LOG_OBJECTS,
     STORAGE_SECRETS,
-    configured,
     granted,
     keys,
-    published,
     statements,
 )
 
@@ -70,12 +67,3 @@ def test_schedule_invokes_the_published_function(resources: dict[str, dict[str, 
     (schedule,) = [item["Properties"] for item in resources.values() if item["Type"] == "AWS::Scheduler::Schedule"]
     assert schedule["ScheduleExpression"] == "rate(1 hour)"
     assert schedule["Target"]["Arn"] == "${FollowTablesAliaslive}"
-
-
-@pytest.mark.parametrize("parameter", sorted(CHANGED.keys() - {"Follow"}))
-def test_changed_parameter_publishes_the_function_that_it_changes(
-    resources: dict[str, dict[str, Any]], parameter: str
-) -> None:
-    other = transformed(parameters={**ON, parameter: CHANGED[parameter]})
-    changed = configured(other, "FollowTables") != configured(resources, "FollowTables")
-    assert (published(other)["FollowTables"] != published(resources)["FollowTables"]) == changed

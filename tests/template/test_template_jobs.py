@@ -21,7 +21,7 @@ from deltaic_pipeline.view_refresh.catalog_session import finish_task, start_tas
 from deltaic_pipeline.view_refresh.refresh import RefreshResult
 from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
 from pipeline.place import CATALOG
-from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
+from template_rights import BUCKETS, OBJECTS, granted, keys, several
 
 pytestmark = pytest.mark.slow
 
@@ -282,16 +282,6 @@ def test_failures_of_jobs_starts_and_schedules_notify_the_topic(resources: dict[
             if name in {"JobFailuresAlarm", "JobStartsAlarm", "ScheduleFailuresAlarm"}
         }
         assert alarms == dict.fromkeys(("FailedJobs", "Errors", "InvocationDroppedCount"), actions)
-
-
-@pytest.mark.parametrize("parameter", CHANGED)
-def test_changed_parameter_publishes_the_function_that_it_changes(
-    resources: dict[str, dict[str, Any]], parameter: str
-) -> None:
-    value = "00abc123" if parameter == "SparkJobs" else CHANGED[parameter]
-    other = transformed(parameters={**ON, parameter: value})
-    changed = configured(other, "SubmitJob") != configured(resources, "SubmitJob")
-    assert (published(other)["SubmitJob"] != published(resources)["SubmitJob"]) == changed
 
 
 def test_outputs_of_jobs_are_conditional() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from cloudformation import transformed
-from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, configured, granted, keys, published
+from template_rights import BUCKETS, LOG_OBJECTS, granted, keys
 
 pytestmark = pytest.mark.slow
 
@@ -79,12 +79,3 @@ def test_webhook_gets_the_notices_of_the_stage_with_a_generated_key(resources: d
     assert (statement["Action"], statement["Resource"]) == ("events:InvokeApiDestination", target["Arn"])
     [queue_statement] = resources["UndeliveredNoticesPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert queue_statement["Condition"] == {"ArnEquals": {"aws:SourceArn": "${NoticesToWebhook.Arn}"}}
-
-
-@pytest.mark.parametrize("parameter", sorted(CHANGED.keys() - {"Notices"}))
-def test_changed_parameter_publishes_the_function_that_it_changes(
-    resources: dict[str, dict[str, Any]], parameter: str
-) -> None:
-    other = transformed(parameters={**ON, parameter: CHANGED[parameter]})
-    changed = configured(other, "SendNotices") != configured(resources, "SendNotices")
-    assert (published(other)["SendNotices"] != published(resources)["SendNotices"]) == changed

@@ -8,7 +8,7 @@ from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from cloudformation import transformed
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import TEMPLATE, load_template
-from template_rights import BUCKETS, CHANGED, EVERYTHING, TRACES, granted
+from template_rights import BUCKETS, CHANGED, EVERYTHING, TRACES, configured, granted, published
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +26,15 @@ ADDED = {
     "Dashboard": {"AWS::CloudWatch::Dashboard"},
 }
 DOMAIN = {name: CHANGED[name] for name in ("DomainName", "CertificateArn", "HostedZoneId")}
+OPTIONAL = {
+    "Checkpoints": "CheckpointTables",
+    "Follow": "FollowTables",
+    "Notices": "SendNotices",
+    "SparkJobs": "SubmitJob",
+}
+"""The parameters that create functions besides those of requests."""
+WITH_FUNCTIONS = {**BUCKETS, **{name: CHANGED[name] for name in OPTIONAL}, "NoticesWebhook": "https://hooks.example/1"}
+OTHER_VALUES = CHANGED | {"Checkpoints": "disabled", "Follow": "disabled", "Notices": "30", "SparkJobs": "00abc123"}
 BUDGET = {name: CHANGED[name] for name in ("MonthlyBudget", "BudgetEmail")}
 
 
@@ -37,6 +46,11 @@ def least() -> Resources:
 @pytest.fixture(scope="module")
 def most() -> Resources:
     return transformed(parameters=EVERYTHING)
+
+
+@pytest.fixture(scope="module")
+def with_functions() -> Resources:
+    return transformed(parameters=WITH_FUNCTIONS)
 
 
 def types(resources: Resources) -> set[str]:
@@ -54,6 +68,19 @@ def added(least: Resources, parameters: dict[str, str]) -> set[str]:
 @pytest.mark.parametrize("parameter", ADDED)
 def test_optional_part_is_created_if_enabled(least: Resources, parameter: str) -> None:
     assert added(least, {parameter: CHANGED[parameter]}) == ADDED[parameter]
+
+
+@pytest.mark.parametrize("parameter", CHANGED)
+def test_changed_parameter_publishes_the_optional_functions_that_it_changes(
+    with_functions: Resources, parameter: str
+) -> None:
+    other = transformed(parameters={**WITH_FUNCTIONS, parameter: OTHER_VALUES[parameter]})
+    for function in OPTIONAL.values():
+        if function in other:
+            changed = configured(other, function) != configured(with_functions, function)
+            assert (published(other)[function] != published(with_functions)[function]) == changed, function
+    absent = {name for name, function in OPTIONAL.items() if function not in other}
+    assert absent == ({parameter} & {"Checkpoints", "Follow"})
 
 
 def test_domain_and_budget_need_two_parameters_each(least: Resources) -> None:
