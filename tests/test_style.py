@@ -161,10 +161,16 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the syntax nodes of a module."""
+    return tuple(ast.walk(tree(path)))
+
+
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Return the modules of the product that a module imports, anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             submodules = {name for each in node.names if (name := f"{node.module}.{each.name}") in all_modules()}
             names |= submodules or {node.module}
@@ -243,7 +249,7 @@ def test_the_table_of_imports_has_no_unused_entries() -> None:
 def loaded_before_snapshots() -> set[str]:
     """Return the modules that functions name in calls of load_before_snapshot, or in a list BEFORE_SNAPSHOT."""
     values: list[ast.expr] = []
-    for node in (node for path in modules_of("deltaic").values() for node in ast.walk(tree(path))):
+    for node in (node for path in modules_of("deltaic").values() for node in nodes_of(path)):
         match node:
             case ast.Call(func=ast.Name(id="load_before_snapshot"), args=names):
                 values += names
@@ -322,8 +328,7 @@ def test_names_of_modules_and_classes_are_distinct() -> None:
     modules = [
         path.stem for path in paths if path != ROOT / "infra" / "deltaic_ops" / "cli" / "jobs" / "usage.py"
     ]  # named like its job
-    trees = [ast.walk(tree(path)) for path in paths]
-    classes = [node.name.lstrip("_") for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
+    classes = [node.name.lstrip("_") for path in paths for node in nodes_of(path) if isinstance(node, ast.ClassDef)]
     for kind, names in (("modules", modules), ("classes", classes)):
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         assert not repeated, f"another package has {kind} of the same names, choose different ones: {repeated}"
@@ -377,16 +382,24 @@ UNCLEAR |= {
 """Names that do not say what a value is."""
 
 
-def nodes(top: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the syntax nodes of a top-level package, each with its file and line."""
+def nodes(top: str) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield the syntax nodes of a top-level package, each with its file."""
     for path in modules_of(top).values():
-        for node in ast.walk(tree(path)):
-            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", node
+        for node in nodes_of(path):
+            yield path, node
+
+
+def place(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
 
 
 @pytest.mark.parametrize("top", ROOTS)
 def test_parameters_are_named_for_their_values(top: str) -> None:
-    unclear = [f"{place} {node.arg}" for place, node in nodes(top) if isinstance(node, ast.arg) and node.arg in UNCLEAR]
+    unclear = [
+        f"{place(path, node)} {node.arg}"
+        for path, node in nodes(top)
+        if isinstance(node, ast.arg) and node.arg in UNCLEAR
+    ]
     assert not unclear, f"name what the value is: {unclear}"
 
 
@@ -411,11 +424,11 @@ QUESTIONS = {
 def test_a_docstring_begins_with_a_short_line_that_says_what_it_is_about(top: str) -> None:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     first = {
-        place: text.splitlines()[0].split()
-        for place, node in nodes(top)
+        place(path, node): text.splitlines()[0].split()
+        for path, node in nodes(top)
         if isinstance(node, documented) and (text := ast.get_docstring(node))
     }
-    wrong = [place for place, words in first.items() if len(words) > 20 or words[0].lower() in QUESTIONS]
+    wrong = [where for where, words in first.items() if len(words) > 20 or words[0].lower() in QUESTIONS]
     assert not wrong, f"begin these docstrings with a verb or a noun, in at most 20 words: {wrong}"
 
 
