@@ -1,9 +1,11 @@
 """Test that a snapshot has all modules of a request, and no connections, credentials or random state."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +60,9 @@ def never_reached(function: str) -> set[str]:
 
 HOOKS = "from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot\n"
 
-LATE_IMPORTS_PROGRAM = """
-import ast, json, sys
-from pathlib import Path
-
-def late(module):
-    tree = ast.parse(Path(module.__file__).read_text())
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Import):
-                    yield from (alias.name for alias in node.names)
-                elif isinstance(node, ast.ImportFrom):
-                    yield node.module
-
-modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "deltaic"]
-imported_late = {name for module in modules for name in late(module)}
-print(json.dumps({"late": len(imported_late), "missing": sorted(imported_late - set(sys.modules))}))
+MODULES_PROGRAM = """
+import json, sys
+print(json.dumps({name: getattr(module, "__file__", None) for name, module in sys.modules.items()}))
 """
 
 STATE_PROGRAM = """
@@ -119,6 +107,20 @@ def run_python(handler: Path, program: str, **variables: str) -> Any:
     return json.loads(run.stdout)
 
 
+@cache
+def imported_late(file: str) -> frozenset[str]:
+    """Return the modules that a file imports within functions."""
+    names = set()
+    for function in ast.walk(ast.parse(Path(file).read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    names.add(str(node.module))
+    return frozenset(names)
+
+
 @pytest.fixture(params=HANDLERS, ids=[path.parent.name for path in HANDLERS])
 def handler(request: pytest.FixtureRequest) -> Path:
     path: Path = request.param
@@ -126,9 +128,12 @@ def handler(request: pytest.FixtureRequest) -> Path:
 
 
 def test_snapshot_has_all_modules_that_a_request_imports(handler: Path) -> None:
-    imports = run_python(handler, f"import app\n{HOOKS}run_before_snapshot()\n{LATE_IMPORTS_PROGRAM}")
-    assert imports["late"]
-    assert set(imports["missing"]) == never_reached(handler.parent.name)
+    modules = run_python(handler, f"import app\n{HOOKS}run_before_snapshot()\n{MODULES_PROGRAM}")
+    late = {
+        name for module, file in modules.items() if module.split(".")[0] == "deltaic" for name in imported_late(file)
+    }
+    assert late
+    assert late - modules.keys() == never_reached(handler.parent.name)
 
 
 def test_snapshot_has_no_connections_threads_or_state(handler: Path) -> None:
