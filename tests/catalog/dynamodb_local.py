@@ -33,6 +33,9 @@ def started(folder: Path) -> Iterator[int]:
     command = [
         str(java),
         "-Xmx384m",
+        # It lives for a minute or two: compiling its code at length would cost more than the code saves.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
         f"-Djava.library.path={JARS}",
         "-cp",
         f"{JARS}/*",

@@ -209,11 +209,21 @@ def _is_among(address: str, networks: tuple[str, ...]) -> bool:
     return plain in {HERE, SIX, ELSEWHERE} and any(ip_address(plain) in ip_network(each) for each in networks)
 
 
-def observed(sharing: Sharing, keys: Keys, sending: tuple[str, str], endpoint: str, share: str) -> tuple[Any, str]:
-    """Send a request as the gateway does; return its status or its names, and the message."""
-    key, address = sending
+def authenticated(keys: Keys, sent: str, clock: Callable[[], float]) -> Token | Bearer | DeltaicError:
+    """Return the recipient of a key at a time, or the refusal of the authorizer."""
     try:
-        token = keys.authenticate(key, sharing.clock)
+        return keys.authenticate(sent, clock)
+    except DeltaicError as refusal:
+        return refusal
+
+
+def observed(
+    sharing: Sharing, token: Token | Bearer | DeltaicError, address: str, endpoint: str, share: str
+) -> tuple[Any, str]:
+    """Send a request as the gateway does; return its status or its names, and the message."""
+    if isinstance(token, DeltaicError):
+        return token.status, token.message
+    try:
         caller = Caller(token.recipient_id, token.id, token.recipient, address)
         answer = ENDPOINTS[endpoint](sharing, caller, share)
     except DeltaicError as refusal:
@@ -263,9 +273,10 @@ def test_exactly_the_allowed_requests_are_answered(catalog: Catalog, seed: int) 
         for expectation, key in [
             (expectation, key) for expectation, keys_of_recipient in cases for key in keys_of_recipient
         ]:
+            token = authenticated(keys, key.sent, sharing.clock)  # knows neither the endpoint nor the share
             for endpoint in ENDPOINTS:
                 share, address = chance.choice(SHARES), chance.choice(ADDRESSES)
-                result, message = observed(sharing, keys, (key.sent, address), endpoint, share)
+                result, message = observed(sharing, token, address, endpoint, share)
                 case = (seed, expectation, key, endpoint, share, address, at)
                 assert result == expected(expectation, key, (endpoint, share), address, at), case
                 if result in {401, 403}:
