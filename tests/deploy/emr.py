@@ -32,6 +32,7 @@ from brief_spark import write_spark_defaults
 from deltaic_ops.deploy.emulated_account import ACCOUNT
 from deltaic_pipeline.spark.jars import DELTA, S3A, ensure_jars
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
+from deltaic_pipeline.spark.session import JVM_BRIEF
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_terminal.environment import machine
 
@@ -205,11 +206,11 @@ class StandIn(AbstractContextManager["StandIn"]):
         submitted = run.request["jobDriver"]["sparkSubmit"]
         parameters = shlex.split(submitted["sparkSubmitParameters"])
         settings = dict(parameter.split("=", 1) for parameter in parameters if parameter != "--conf")
-        archive, _, name = settings["spark.archives"].partition("#")
-        unpacked = self._folder / archive.rpartition("/")[2]
+        package, _, name = settings["spark.archives"].partition("#")
+        unpacked = self._folder / package.rpartition("/")[2]
         with self._lock:
             if not unpacked.exists():
-                unpack(role.client("s3", endpoint_url=self._environment["AWS_ENDPOINT_URL"]), archive, unpacked)
+                unpack(role.client("s3", endpoint_url=self._environment["AWS_ENDPOINT_URL"]), package, unpacked)
         (folder / name).symlink_to(unpacked)  # all runs share one folder, so that Python compiles it once
         variables = {
             key.removeprefix(_DRIVER_ENVIRONMENT): value
@@ -217,8 +218,17 @@ class StandIn(AbstractContextManager["StandIn"]):
             if key.startswith(_DRIVER_ENVIRONMENT)
         }
         credentials = role.get_credentials()
+        # The first job that ends archives the classes for the later ones.
+        archive, new_archive = self._folder / "classes.jsa", folder / "classes.jsa"
+        archive_option = (
+            f"-XX:SharedArchiveFile={archive}" if archive.exists() else f"-XX:ArchiveClassesAtExit={new_archive}"
+        )
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"),
+            "--properties-file",
+            str(self._image / "spark.conf"),
+            "--conf",
+            f"spark.driver.defaultJavaOptions={' '.join([*JVM_BRIEF, archive_option])}",
             *(parameter.replace(IMAGE_JARS, f"{self._image}/jars/") for parameter in parameters),
         ]
         run.process = subprocess.Popen(
@@ -230,7 +240,6 @@ class StandIn(AbstractContextManager["StandIn"]):
                 "HOME": str(folder),
                 "JAVA_HOME": str(find_java(machine(), bundled_runtime()).home),
                 "SPARK_HOME": str(SPARK_HOME),
-                "SPARK_CONF_DIR": str(self._image),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "AWS_ENDPOINT_URL": self._environment["AWS_ENDPOINT_URL"],
                 "AWS_ACCESS_KEY_ID": credentials.access_key,
@@ -246,6 +255,8 @@ class StandIn(AbstractContextManager["StandIn"]):
         if run.state != "RUNNING":  # cancelled while it was prepared
             self.kill(run)
         out, err = run.process.communicate()
+        if new_archive.exists():
+            new_archive.replace(archive)
         self._log(role, run, {"stdout": out, "stderr": err})
         return run.process.returncode
 
@@ -348,5 +359,5 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},
     }
-    write_spark_defaults(folder, settings)
+    write_spark_defaults(folder / "spark.conf", settings)
     return folder

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import boto3
 import pytest
 from brief_spark import write_spark_defaults
 from catalog import schema
+from class_archive import archive_path, start_with_archive
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -49,8 +51,12 @@ def admin(dynamo: Dynamo) -> CatalogAdmin:
 
 
 @pytest.fixture(scope="session")
-def spark(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    spark_session = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
+def spark(
+    s3: "S3Client", embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["SparkSession"]:
+    assert s3.head_bucket(Bucket=BUCKET)
+    access = S3Access.from_environment(embedded_aws.environment)
+    spark_session = start_with_archive(lambda: session("tests", access, tests=True), f"s3a://{BUCKET}/class-archive")
     jvm: Any = spark_session.sparkContext._jvm
     jvm.java.lang.System.setProperty("derby.system.home", str(tmp_path_factory.mktemp("derby")))  # also moves its log
     yield spark_session
@@ -68,16 +74,15 @@ def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Pla
 
 
 @pytest.fixture(scope="session")
-def spark_conf_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a configuration folder for jobs in separate processes, which interpret queries like this session."""
-    folder = tmp_path_factory.mktemp("spark-conf")
-    write_spark_defaults(folder, {})
-    return folder
-
-
-@pytest.fixture(scope="session")
-def job_environment(embedded_aws: EmbeddedAws, spark_conf_dir: Path) -> dict[str, str]:
+def job_environment(
+    request: pytest.FixtureRequest, embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
     """Return the environment of a job in a separate process: the embedded AWS, without the machine's Java."""
+    if not archive_path().exists():
+        request.getfixturevalue("spark")  # creates it
     variables = {name: os.environ[name] for name in ("HOME", "DELTAIC_CACHE", "TMPDIR") if name in os.environ}
     tables = {"CATALOG_TABLE": CATALOG, "TOKENS_TABLE": TOKENS}
-    return {**variables, **embedded_aws.environment, **tables, "SPARK_CONF_DIR": str(spark_conf_dir)}
+    # Such jobs interpret queries like this session.
+    settings = write_spark_defaults(tmp_path_factory.mktemp("spark") / "spark.conf", {})
+    submit = shlex.join([*settings, "pyspark-shell"])
+    return {**variables, **embedded_aws.environment, **tables, "PYSPARK_SUBMIT_ARGS": submit}

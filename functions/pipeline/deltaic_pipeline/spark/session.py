@@ -20,7 +20,7 @@ from deltaic_terminal.environment import Machine, machine, write_once
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jars import NEEDED, ensure_jars
-from deltaic_pipeline.spark.java import archive_option, bundled_runtime, find_java, make_archive
+from deltaic_pipeline.spark.java import Java, archive_option, bundled_runtime, find_java, make_archive
 from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.storage_access import S3Access
 
@@ -222,7 +222,6 @@ def _jvm(
     host: Machine, *, brief: bool, tests: bool, extra_jars: Sequence[Path], report: Callable[[str], None]
 ) -> tuple[dict[str, str], Callable[[str], object] | None]:
     """Find Java and the jars; return Spark settings for the JVM, and a function that archives its classes, if any."""
-    import pyspark
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only check that starts none
@@ -233,6 +232,8 @@ def _jvm(
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # At the end of the class path: the class archive is valid for a class path that begins with its own.
+    os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, extra_jars))
     options = [
         *(JVM_BRIEF if brief else JVM_LONG),
         f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
@@ -242,7 +243,7 @@ def _jvm(
             f"-Dorg.xerial.snappy.lib.path={_snappy_library(host.cache).parent}",
             "-Dorg.xerial.snappy.lib.name=libsnappyjava.so",
         ]
-    archive_path = java.archive(host.cache, [*jars, Path(pyspark.__file__).with_name("jars")])
+    archive_path = archive_of(java, host, jars)
     archive = None if extra_jars or tests or archive_path.exists() else partial(make_archive, java.home, archive_path)
     if archive or archive_path.exists():
         options.append(archive_option(archive_path))
@@ -253,11 +254,18 @@ def _jvm(
     (folder / "s3a").mkdir()
     return {
         # The class path, not `spark.jars`: no copy into a temporary folder and no second class loader.
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in (*jars, *extra_jars)),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.sql.warehouse.dir": str(folder),
         "spark.hadoop.fs.s3a.buffer.dir": str(folder / "s3a"),
     }, archive
+
+
+def archive_of(java: Java, host: Machine, jars: Sequence[Path]) -> Path:
+    """Return the path of the class archive that sessions on this machine use if it exists."""
+    import pyspark
+
+    return java.archive(host.cache, [*jars, Path(pyspark.__file__).with_name("jars")])
 
 
 def _snappy_library(cache: Path) -> Path:
