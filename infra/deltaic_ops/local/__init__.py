@@ -9,7 +9,6 @@ Example: modules that start `deltaic serve` and handle `GET /shares`.
     gateway, routes     find the request's route in template.yaml
     authorizer          calls the authorizer function and caches its policy
     proxy_event, functions  call the function's handler with API Gateway's event, and stream its response
-    aws_limits          apply the size and rate limits of Lambda
 
 `sample` contains the demo's data. Tests use the same server; nothing in this package runs on AWS.
 """

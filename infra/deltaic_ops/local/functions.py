@@ -20,7 +20,6 @@ from typing import Any
 from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot
 
 from deltaic_ops.deploy.sam_template import Function
-from deltaic_ops.local.aws_limits import Limits, PacedResponse
 from deltaic_ops.local.exchange import Header, HttpExchange
 from deltaic_ops.local.proxy_event import read_prelude
 
@@ -52,11 +51,9 @@ class LocalContext:
 class StreamingContext(LocalContext):
     """The context for a streaming route; it receives the response that is sent to the Runtime API on Lambda."""
 
-    def __init__(
-        self, function: Function, request_id: str, exchange: HttpExchange, head: Head, *, limits: Limits = "none"
-    ) -> None:
+    def __init__(self, function: Function, request_id: str, exchange: HttpExchange, head: Head) -> None:
         super().__init__(function, request_id)
-        self.stream = ClientStream(exchange, head, limits)
+        self.stream = ClientStream(exchange, head)
 
     async def open_response_stream(self) -> "ClientStream":
         """Return the stream for the response, to which Lambda's prelude must be written first."""
@@ -66,10 +63,9 @@ class StreamingContext(LocalContext):
 class ClientStream:
     """A ResponseStream (deltaic.http.runtime_stream) that sends the response to the gateway's client."""
 
-    def __init__(self, exchange: HttpExchange, head: Head, limits: Limits = "none") -> None:
+    def __init__(self, exchange: HttpExchange, head: Head) -> None:
         self._exchange = exchange
         self._head = head
-        self._send = PacedResponse(exchange.send).send if limits == "aws" else exchange.send
         self._received = b""
         self._started = False
 
@@ -89,7 +85,7 @@ class ClientStream:
             status, headers, data = prelude
             self._started = True
             self._head(status, headers)
-        self._send(data)
+        self._exchange.send(data)
 
     async def fail(self, error_type: str) -> None:
         """Leave the response without an end, so that the client detects that the response is incomplete."""

@@ -8,20 +8,17 @@ import json
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from deltaic.platform_limits import BUFFERED_SECONDS
 from deltaic.storage.aws_credentials import default_credentials
 
 from deltaic_ops.deploy.api import GatewayResponse
 from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
-from deltaic_ops.deploy.sam_template import Function, Template
+from deltaic_ops.deploy.sam_template import Template
 from deltaic_ops.local.authorizer import GatewayRefusal, TokenAuthorizer
-from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.exchange import ClientDisconnected, Header, HttpExchange
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
 from deltaic_ops.local.http_server import HttpServer
@@ -43,7 +40,6 @@ OWN_STATUS = {
     "AUTHORIZER_CONFIGURATION_ERROR": 500,
     "AUTHORIZER_FAILURE": 500,
     "BAD_REQUEST_BODY": 400,
-    "INTEGRATION_TIMEOUT": 504,
     "MISSING_AUTHENTICATION_TOKEN": 403,
     "REQUEST_TOO_LARGE": 413,
     "UNAUTHORIZED": 401,
@@ -60,17 +56,9 @@ SERVER_ERROR = 500
 class Gateway(HttpServer):
     """Server for the template's API on a loopback port, which is open while the context manager is active."""
 
-    def __init__(
-        self,
-        template: Template,
-        functions: Functions,
-        *,
-        listener: socket.socket | None = None,
-        limits: Limits = "none",
-    ) -> None:
-        """Create the server; `limits="aws"` applies AWS's size, rate and time limits to responses."""
+    def __init__(self, template: Template, functions: Functions, *, listener: socket.socket | None = None) -> None:
+        """Create the server on a bound socket, or on a free port."""
         self._template = template
-        self._limits = limits
         self._functions = functions
         self._routes = RouteTable(template.routes)
         self._authorizer = TokenAuthorizer(template.authorizer, self._call_authorizer)
@@ -125,7 +113,7 @@ class Gateway(HttpServer):
     def _buffer(self, exchange: HttpExchange, match: Match, event: dict[str, Any], request_id: str) -> None:
         function = self._functions[match.route.function]
         context = LocalContext(function, request_id)
-        result = self._call_with_limit(function, lambda: self._functions.call(match.route.function, event, context))
+        result = self._functions.call(match.route.function, event, context)
         response = self._compress(exchange, read_response(result, decodes_base64=self._binary))
         exchange.respond(response.status, [*response.headers, *_ids(event, request_id)], response.body)
 
@@ -134,7 +122,7 @@ class Gateway(HttpServer):
             exchange.start(status, [*headers, *_ids(event, request_id)])
 
         function = self._functions[match.route.function]
-        context = StreamingContext(function, request_id, exchange, head, limits=self._limits)
+        context = StreamingContext(function, request_id, exchange, head)
         result = self._functions.call(match.route.function, event, context)
         if isinstance(result, bytes) and not exchange.has_started:
             context.stream.take(result)  # the same bytes, whole
@@ -151,18 +139,6 @@ class Gateway(HttpServer):
         arn = unquote(path.removeprefix(INVOCATIONS).partition("/")[0])
         is_function = self._functions.start(arn, json.loads(body))
         exchange.respond(HTTPStatus.ACCEPTED if is_function else HTTPStatus.NOT_FOUND, [], b"")
-
-    def _call_with_limit(self, function: Function, call: Callable[[], Any]) -> Any:
-        """Return the result of a function with a buffered response; raises GatewayRefusal after AWS's time limit."""
-        if self._limits == "none":
-            return call()
-        pool = ThreadPoolExecutor(1)
-        try:
-            return pool.submit(call).result(min(function.timeout, BUFFERED_SECONDS))
-        except TimeoutError:
-            raise GatewayRefusal("INTEGRATION_TIMEOUT") from None
-        finally:
-            pool.shutdown(wait=False)  # API Gateway does not wait for the function either
 
     def _call_authorizer(self, event: dict[str, Any]) -> Any:
         logical_id = self._template.authorizer.function

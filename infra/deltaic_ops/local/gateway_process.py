@@ -36,7 +36,6 @@ def main() -> int:
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("--logs", type=Path, help="write the request log to this folder")
-    parser.add_argument("--limits", choices=["none", "aws"], default="none", help="limits of responses")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     for name in NOT_SHIPPED:
@@ -55,7 +54,7 @@ def main() -> int:
             ours = isinstance(error, RuntimeError | TemplateError)
             _report(output, error=str(error) if ours else f"{type(error).__name__}: {error}")
             return 1
-        gateway = Gateway(template, functions, listener=listener, limits=options.limits)
+        gateway = Gateway(template, functions, listener=listener)
         _report(output, endpoint=gateway.endpoint)
         if not sys.stdin.buffer.readline():
             return 0

@@ -20,7 +20,6 @@ from deltaic.errors import NotFound
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.sam_template import TEMPLATE, Template, load_template
 from deltaic_ops.local.access_logs import FOLDER
-from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.embedded import EmbeddedAws, bind_port
 from deltaic_ops.local.private import UMASK, private_folder, private_log
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
@@ -64,13 +63,11 @@ def local_stack(
     *,
     parameters: Mapping[str, str] | None = None,
     path: Path = TEMPLATE,
-    limits: Limits = "none",
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway, both on loopback, until the block ends.
 
     The gateway's port opens last, when the embedded AWS is ready and announced. `parameters` are template parameters,
-    for example ResponseStreaming; `limits="aws"` applies AWS's limits to responses. Raises StateUnusable, StackFailed,
-    TemplateError.
+    for example ResponseStreaming. Raises StateUnusable, StackFailed, TemplateError.
     """
     values = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, values)
@@ -80,7 +77,7 @@ def local_stack(
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
-        gateway = _GatewayProcess(state, environment, (path, values), listener, lock, limits=limits)
+        gateway = _GatewayProcess(state, environment, (path, values), listener, lock)
         parts.callback(gateway.stop)
         parts.callback(aws.stop)
         aws.start()
@@ -101,9 +98,7 @@ def local_stack(
 
 
 @contextmanager
-def gateway_over(
-    environment: Mapping[str, str], state: Path, port: int = 0, *, limits: Limits = "none"
-) -> Iterator[Stack]:
+def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> Iterator[Stack]:
     """Run the gateway with the AWS that these variables select, without creating resources there.
 
     The functions' variables (CATALOG_TABLE, TOKENS_TABLE, ...) come from `environment`, otherwise from the outputs of
@@ -116,7 +111,7 @@ def gateway_over(
     variables = {**template.environment, "SIGNING_ROLE_ARN": "", "ICEBERG_BUCKET": "", **outputs, **environment}
     private_folder(state)
     with _bind(port) as listener, ExitStack() as parts:
-        gateway = _GatewayProcess(state, variables, (TEMPLATE, PARAMETERS), listener, limits=limits)
+        gateway = _GatewayProcess(state, variables, (TEMPLATE, PARAMETERS), listener)
         parts.callback(gateway.stop)
         endpoint = gateway.wait_until_ready()
         gateway.open()
@@ -172,18 +167,16 @@ class _GatewayProcess:
         template: tuple[Path, Mapping[str, str]],
         listener: socket.socket,
         *locks: int,
-        limits: Limits,
     ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        arguments = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits]
+        arguments = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER)]
         arguments += [
             "--template",
             str(template[0]),
             *(f"--parameter={name}={value}" for name, value in template[1].items()),
         ]
-        # Without AWS's limits, long responses need no pages.
-        unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"} if limits == "none" else {}
+        unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"}  # without Lambda's limits, responses need no pages
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *arguments],

@@ -11,7 +11,7 @@ import typer
 from deltaic_terminal.printing import text_console
 from deltaic_terminal.progress import Progress, step, terminal
 
-from deltaic_ops.cli.local.serve import FAILURES, STATE_HELP, serve_on, stoppable
+from deltaic_ops.cli.local.serve import FAILURES, serve_on, stoppable
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
@@ -42,7 +42,6 @@ def demo(
     ctx: typer.Context,
     exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 8000,
-    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=STATE_HELP)] = None,
 ) -> None:
     r"""Share a sample table on this machine and read it.
 
@@ -56,7 +55,7 @@ def demo(
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
-    folder, progress = state or ctx.obj.options.state, terminal()
+    folder, progress = ctx.obj.options.state, terminal()
     with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
         with step(progress, "Starting the built-in AWS emulator and the gateway") as update:
             stack = parts.enter_context(local_stack(folder, port))

@@ -1,8 +1,6 @@
 """The command `deltaic env`: print shell lines that connect other programs to the built-in AWS emulator."""
 
 import shlex
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,20 +9,16 @@ from deltaic_ops.local.state_folder import wait_for_environment
 
 APPEAR_SECONDS = 2.0
 """How long to wait for a server that is starting in the state folder."""
-_STATE = "State folder of `deltaic serve`. [default: the global option --state, .deltaic]"
 
 
-def env(
-    ctx: typer.Context,
-    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=_STATE)] = None,
-) -> None:
+def env(ctx: typer.Context) -> None:
     r"""Print variables that connect tools to the local server.
 
     \b
     eval "$(deltaic env)"
     aws s3 ls
     """
-    folder = state or ctx.obj.options.state
+    folder = ctx.obj.options.state
     command = f"deltaic serve --state {shlex.quote(str(folder))}"
     try:
         environment = wait_for_environment(folder, appear_seconds=APPEAR_SECONDS)

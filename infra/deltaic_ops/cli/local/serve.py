@@ -13,7 +13,6 @@ from deltaic_terminal.printing import text_console
 from deltaic_ops.cli.aws_selection import GlobalOptions
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.deploy.intrinsics import TemplateError
-from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.aws_variables import check_reachable, selects_aws
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_SECONDS = 0.5
-_LIMITS = "Response limits. aws: as on Lambda, the first 6 MB at full speed, then 2 MB/s, up to 200 MB."
-STATE_HELP = "Folder with the data of the built-in AWS emulator. [default: the global option --state, .deltaic]"
 FAILURES = (StateUnusable, StackFailed, TemplateError)
 INTERRUPTED = 130
 """Exit code after Ctrl-C before the server was ready (128 + SIGINT)."""
@@ -57,8 +54,6 @@ def serve_on(console: "Console", stop: StopFlag, stack: Stack) -> None:
 def serve(
     ctx: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 8000,
-    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=STATE_HELP)] = None,
-    limits: Annotated[Limits, typer.Option(help=_LIMITS)] = "none",
 ) -> None:
     """Run a sharing server on this machine.
 
@@ -67,24 +62,20 @@ def serve(
     \b
     deltaic serve                                  # with the built-in AWS emulator in .deltaic
     AWS_PROFILE=lake deltaic serve --port 9000     # with the catalog and tables of a deployed stack
-    deltaic serve --limits aws                     # with the response limits of Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = text_console(stderr=True)
     options: GlobalOptions = ctx.obj.options
-    folder = state or options.state
     variables = {**os.environ, **options.variables}
     if variables.get("AWS_ENDPOINT_URL"):
         remedy = "start it, or use the built-in AWS emulator: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
         check_reachable(variables["AWS_ENDPOINT_URL"], remedy)
     with stoppable(console) as stop:
         part: AbstractContextManager[Stack] = (
-            gateway_over(variables, folder, port, limits=limits)
-            if selects_aws(variables)
-            else local_stack(folder, port, limits=limits)
+            gateway_over(variables, options.state, port) if selects_aws(variables) else local_stack(options.state, port)
         )
         with part as stack:
             stop.interrupts = False
-            _show_endpoint(console, stack, folder)
+            _show_endpoint(console, stack, options.state)
             serve_on(console, stop, stack)
 
 
