@@ -87,7 +87,7 @@ deltaic_ops
                      deltaic_pipeline deltaic_pipeline.entry deltaic_pipeline.failures deltaic_pipeline.spark
                      deltaic_terminal
   .local             .deploy deltaic.catalog deltaic.errors deltaic.http.asgi deltaic.http.observability
-                     deltaic.platform_limits deltaic.storage deltaic.urls
+                     deltaic.storage deltaic.urls
   .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.partition_filters
                      deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
   .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors

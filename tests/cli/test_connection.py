@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -40,8 +39,8 @@ def test_a_running_embedded_aws_is_found_by_its_state_folder(
     deltaic.variables = {}
     state = tmp_path / ".deltaic"
     with (
-        lock_state(state, to_serve=True),
-        announce_server(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **variables}),
+        lock_state(state),
+        announce_server(state, {**embedded_aws.environment, **variables}),
     ):
         assert [share["name"] for share in deltaic.json("share list")] == ["here"]
         deltaic.done("recipient create alice")
@@ -52,21 +51,16 @@ def test_a_running_embedded_aws_is_found_by_its_state_folder(
     assert "deltaic serve" in refused.stderr
 
 
-def test_a_command_starts_the_embedded_aws_of_an_unused_state_folder(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_command_without_a_running_server_says_how_to_start_it(deltaic: Deltaic, tmp_path: Path) -> None:
     state = tmp_path / "kept"
     with EmbeddedAws(state) as aws:
-        here = over(deltaic, aws)
-        here.done("share create kept")
+        over(deltaic, aws).done("share create kept")
     deltaic.variables = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE")}
     deltaic.options = ["--state", str(state)]
-    assert [share["name"] for share in deltaic.json("share list")] == ["kept"]
-    assert not (state / "aws.json").exists()
-    copy = state / "aws" / "state.json"
-    copy.write_bytes(b"{}")
     refused = deltaic("share list")
     assert refused.exit_code == 1
-    assert f"{copy} cannot be read" in refused.stderr
-    assert copy.read_bytes() == b"{}"
+    assert f"no local server is running in {state}: set" in refused.stderr
+    assert "start one: `deltaic serve`" in refused.stderr
 
 
 def test_the_tables_of_a_deployed_stack_come_from_its_outputs(
@@ -144,9 +138,9 @@ def test_without_a_stack_the_tables_have_default_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(GlobalOptions(state=tmp_path)) as actual:
-        assert (actual.catalog_table, actual.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
-        assert actual.sharing_endpoint == ""
+    actual = connection(GlobalOptions(state=tmp_path))
+    assert (actual.catalog_table, actual.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
+    assert actual.sharing_endpoint == ""
 
 
 def over(deltaic: Deltaic, aws: EmbeddedAws) -> Deltaic:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -135,8 +134,8 @@ def test_a_publication_finds_the_embedded_aws_by_its_state_folder(
     deltaic.variables = {}
     line = "pipeline publish --from a.csv --format csv --to s3://no-such-lake/t"
     with (
-        lock_state(tmp_path / ".deltaic", to_serve=True),
-        announce_server(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), variables),
+        lock_state(tmp_path / ".deltaic"),
+        announce_server(tmp_path / ".deltaic", variables),
     ):
         assert deltaic(line).stderr.startswith("error: there is no bucket 'no-such-lake'")
     assert "`deltaic serve`" in deltaic(line).stderr

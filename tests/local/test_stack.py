@@ -15,9 +15,10 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 from deltaic_ops.local.aws_variables import selects_aws
+from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
-from deltaic_ops.local.state_folder import StateInUse, running_environment
+from deltaic_ops.local.state_folder import running_environment
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def test_the_signing_role_can_only_read(stack: Stack) -> None:
 
 def test_a_second_server_cannot_use_the_state_folder(stack: Stack, state: Path) -> None:
     assert stack.embedded
-    with pytest.raises(StateInUse), local_stack(state):
+    with pytest.raises(StateUnusable, match="in use by process"), local_stack(state):
         pass
 
 

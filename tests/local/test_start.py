@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from deltaic_ops.local.embedded import bind_port, free_port
 from deltaic_ops.local.stack import local_stack
-from deltaic_ops.local.state_folder import LOCK, STARTING, lock_state, running_environment, wait_for_environment
+from deltaic_ops.local.state_folder import LOCK, lock_state, running_environment, wait_for_environment
 from filled_server import Entry, catalog_of, fill
 
 pytestmark = pytest.mark.slow
@@ -240,7 +240,7 @@ def test_commands_wait_for_a_starting_server(state_folder: StateFolder) -> None:
         started(*command, "recipient", "create", "late", "--json") as recipient,
     ):
         commands = [env, shares, recipient]
-        waits = f"waiting for the server that is starting in {state_folder.state} (process {server.pid})\n"
+        waits = f"waiting for process {server.pid}, which uses {state_folder.state}\n"
         assert [line(each) for each in commands] == [waits] * 3
         server.send_signal(signal.SIGCONT)
         with ThreadPoolExecutor(3) as pool:
@@ -253,7 +253,7 @@ def test_commands_wait_for_a_starting_server(state_folder: StateFolder) -> None:
         assert json.loads(ended[2][1])["name"] == "late"
 
 
-def test_commands_report_a_failed_start_and_the_next_command_gets_the_folder(state_folder: StateFolder) -> None:
+def test_commands_that_waited_for_a_failed_start_report_that_no_server_is_running(state_folder: StateFolder) -> None:
     command = [*DELTAIC, "--state", str(state_folder.state)]
     with (
         stopped_while_starting(state_folder) as server,
@@ -261,33 +261,23 @@ def test_commands_report_a_failed_start_and_the_next_command_gets_the_folder(sta
         started(*command, "share", "list") as shares,
     ):
         for each in (env, shares):
-            assert line(each).startswith("waiting for the server")
+            assert line(each).startswith(f"waiting for process {server.pid}")
         server.kill()
         server.wait()
         for each in (env, shares):
             code, output, errors = done(each)
             assert (code, output, errors.count("\n")) == (1, "", 1)
-            assert f"the server in {state_folder.state} (process {server.pid}) stopped before it was ready" in errors
-    with started(*command, "share", "list", "--json") as after:
-        code, output, _ = done(after)
-    assert (code, [share["name"] for share in json.loads(output)]) == (0, ["kept"])
+            assert f"no local server is running in {state_folder.state}" in errors
+            assert "deltaic serve" in errors
 
 
 @contextmanager
 def stopped_while_starting(state_folder: StateFolder) -> Iterator[Process]:
     """Start a server, and stop its process when it reports that it is starting."""
     with started(*serving(state_folder.state)) as server:
-        until(lambda: STARTING in state_folder.log(), server)
+        until(state_folder.log, server)
         server.send_signal(signal.SIGSTOP)
         yield server
-
-
-def test_commands_without_a_server_run_one_after_another(state_folder: StateFolder) -> None:
-    command = [*DELTAIC, "--state", str(state_folder.state), "share", "list", "--json"]
-    with started(*command) as first, started(*command) as two, ThreadPoolExecutor(2) as pool:
-        ended = list(pool.map(done, [first, two]))
-    assert [code for code, _, _ in ended] == [0, 0]
-    assert [[share["name"] for share in json.loads(output)] for _, output, _ in ended] == [["kept"]] * 2
 
 
 def test_a_waiting_or_starting_server_stops_at_once(state_folder: StateFolder) -> None:
@@ -296,7 +286,7 @@ def test_a_waiting_or_starting_server_stops_at_once(state_folder: StateFolder) -
         for number in range(50):
             server.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
         assert done(server) == (130, "", "stopped\n")
-    assert message == f"waiting for {state_folder.state}, which is in use (process {os.getpid()})\n"
+    assert message == f"waiting for process {os.getpid()}, which uses {state_folder.state}\n"
     with started(*serving(state_folder.state)) as server:
         until(lambda: len(children(server)) == 2, server)
         for number in range(50):

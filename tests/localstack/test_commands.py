@@ -83,8 +83,7 @@ def test_commands_use_the_running_emulator_until_it_ends(tmp_path: Path, monkeyp
             write_record(state, here(sleeper.pid))
             write_record(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
         assert instance.running_emulator(state) == here(sleeper.pid)
-        with connection(GlobalOptions(state=state)) as meant:
-            assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
+        assert connection(GlobalOptions(state=state)).environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         repeated = deltaic(state, "localstack", "up", "--json")
         assert (repeated.exit_code, json.loads(repeated.stdout)["pid"]) == (0, sleeper.pid)
         refused = deltaic(state, "localstack", "down")

@@ -324,7 +324,6 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
             state=Path(state),
         )
     )
-    ctx.call_on_close(ctx.obj.close)
 
 
 def main() -> None:

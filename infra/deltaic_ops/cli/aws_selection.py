@@ -1,8 +1,7 @@
 """Select the AWS account and tables of a command: from options and variables, the local server, or AWS config files."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -13,11 +12,10 @@ from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Storage
-from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic.errors import NotFound, Unavailable
 from deltaic.settings import Settings
 from deltaic.urls import parse_endpoint
 
-from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable_endpoint, stack_outputs
 from deltaic_ops.local.aws_variables import THIS_MACHINE, check_reachable, selects_aws
 
@@ -264,69 +262,40 @@ class Connection:
         return None if self._options.stack_first else self._variables.get(name)
 
 
-@contextmanager
-def connection(options: GlobalOptions) -> Iterator[Connection]:
-    """Connect to the selected AWS. If this command starts the built-in emulator, the end of the block stops it.
+def connection(options: GlobalOptions) -> Connection:
+    """Connect to the selected AWS, or to the local server, and wait while it starts.
 
-    Waits for a server that starts in the state folder, and for other commands that use it. Raises NotFound if no AWS is
-    selected, Conflict if another process locks the state folder, Unavailable if the AWS emulator does not start,
+    Raises NotFound if no AWS is selected and no server is running, Unavailable if the state folder cannot be used,
     PermissionDenied, InvalidParameter.
     """
     process = dict(os.environ)
-    with ExitStack() as parts:
-        environment = _local_variables(options, process, parts)
-        variables = {**process, **environment}
-        if not environment and (endpoint := options.endpoint_url or process.get("AWS_ENDPOINT_URL")):
-            remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
-            check_reachable(endpoint, remedy)
-        keys = _keys(options, environment or process)
-        session = cache(partial(_session, options, environment, process))
-        if keys is None:
-            session()  # raises errors now, not when a client is needed
-        yield Connection(options, variables, session, keys)
+    environment = _local_variables(options, process)
+    if not environment and (endpoint := options.endpoint_url or process.get("AWS_ENDPOINT_URL")):
+        remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
+        check_reachable(endpoint, remedy)
+    keys = _keys(options, environment or process)
+    session = cache(partial(_session, options, environment, process))
+    if keys is None:
+        session()  # raises errors now, not when a client is needed
+    return Connection(options, {**process, **environment}, session, keys)
 
 
-def _local_variables(options: GlobalOptions, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
-    """Return the local AWS's environment variables, empty if not selected; may start it until `parts` are closed."""
+def _local_variables(options: GlobalOptions, variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment variables of the local server or of LocalStack; empty if none is selected."""
     from deltaic_ops.local.private import StateUnusable
-    from deltaic_ops.local.state_folder import LOCK, StateInUse, lock_state
+    from deltaic_ops.local.state_folder import wait_for_environment
     from deltaic_ops.localstack.instance import running_emulator
 
-    state = options.state
-    folder = state / "aws"
     if options.profile or options.endpoint_url or selects_aws(variables):
         return {}
-    if (localstack := running_emulator(state)) is not None:
+    if (localstack := running_emulator(options.state)) is not None:
         return localstack.environment
-    if options.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
+    if options.stack is not None:
         return {}  # the built-in AWS emulator has no stacks
     try:
-        lock = parts.enter_context(lock_state(state))
-    except StateInUse as error:
-        if error.environment is None:
-            raise Conflict(str(error)) from error
-        return error.environment
+        return wait_for_environment(options.state) or {}
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
-    return _start_embedded(state, lock, parts) if folder.is_dir() else {}
-
-
-def _start_embedded(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
-    if remedy := missing_extra("local"):
-        raise Unavailable(remedy)
-    from deltaic_ops.deploy.sam_template import load_template
-    from deltaic_ops.local.embedded import EmbeddedAws
-    from deltaic_ops.local.private import StateUnusable
-    from deltaic_ops.local.resources import PARAMETERS
-
-    functions = load_template(parameters=PARAMETERS).environment
-    names = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
-    tables = {name: functions[name] for name in names if name in functions}
-    try:
-        aws = parts.enter_context(EmbeddedAws(state, lock=lock))
-    except (StateUnusable, RuntimeError) as error:
-        raise Unavailable(str(error)) from error
-    return {**aws.environment, **tables}
 
 
 def _keys(options: GlobalOptions, variables: Mapping[str, str]) -> "Credentials | None":

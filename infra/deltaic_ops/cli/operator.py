@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import cached_property
@@ -58,13 +58,12 @@ class Operator:
 
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
-        self._open = ExitStack()
         self.as_json = False
 
     @cached_property
     def connection(self) -> Connection:
         """The connection to the selected AWS account, or to the local server."""
-        return self._open.enter_context(connection(self.options))
+        return connection(self.options)
 
     @cached_property
     def admin(self) -> CatalogAdmin:
@@ -92,10 +91,6 @@ class Operator:
     def of_recipient(self, store: Any, name: str | None) -> Any:
         """Return the tokens, clients or policies of a recipient, or without a name those of all recipients."""
         return store.list_all() if name is None else store.list(self.admin.recipients.get(name).id)
-
-    def close(self) -> None:
-        """Close the connection and other resources that the command opened."""
-        self._open.close()
 
     def rows(self, items: Iterable[_Item], columns: Sequence[Column], empty: str) -> None:
         """Print items while they are read: as pages of a table, or a JSON array. Without items, print `empty`."""

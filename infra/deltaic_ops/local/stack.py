@@ -72,7 +72,7 @@ def local_stack(
     values = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, values)
     with ExitStack() as parts:
-        lock = parts.enter_context(lock_state(state, to_serve=True))
+        lock = parts.enter_context(lock_state(state))
         listener = parts.enter_context(_bind(port))
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
@@ -91,7 +91,7 @@ def local_stack(
             raise StackFailed(str(error)) from error
         variables = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.wait_until_ready()}
         # The AWS ends with this process, so others check this process to know whether the AWS is running.
-        parts.enter_context(announce_server(state, aws.endpoint, os.getpid(), variables))
+        parts.enter_context(announce_server(state, variables))
         parts.callback(gateway.stop)  # before the AWS, which its last responses need
         gateway.open()
         yield Stack(variables["DELTAIC_ENDPOINT"], variables, {EMBEDDED: aws.pid, "gateway": gateway.pid})

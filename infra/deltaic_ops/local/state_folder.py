@@ -1,20 +1,18 @@
-"""Lock a state folder (`.deltaic`), and announce the embedded AWS that runs in it to other processes.
+"""Lock a state folder (`.deltaic`) for a server, and announce the server to other processes.
 
-A process that uses the folder locks it. When a server is ready, it also writes a file that announces its environment
-variables. Other processes wait for this announcement or for the lock. While a server starts, the lock file says so, so
-that waiting processes can report that the start has failed.
+A server locks its folder. When it is ready, it also writes a file that announces its environment variables. Commands
+wait for this announcement as long as the folder is locked.
 """
 
 import fcntl
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from deltaic_ops.local.private import (
     StateUnusable,
@@ -27,7 +25,6 @@ from deltaic_ops.local.private import (
 
 RUNNING = "aws.json"
 LOCK = "lock"
-STARTING = "starting"
 
 WAIT_SECONDS = 90.0
 """Maximum time to wait for the lock, which is longer than a server needs to start."""
@@ -42,32 +39,26 @@ _VARIABLES = (
 """Variables that an announcement can set; other variables could make programs load or run other code."""
 
 
-class StateInUse(StateUnusable):
-    """Another process uses the state folder; `environment` has its AWS variables, None if it announced none."""
-
-    def __init__(self, message: str, environment: Mapping[str, str] | None) -> None:
-        super().__init__(message)
-        self.environment = environment
-
-
-class _Holder(NamedTuple):
-    pid: str
-    """Process id; empty if the process has ended, but its child processes still lock the folder."""
-    starting: bool
-
-
 @contextmanager
-def lock_state(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS) -> Iterator[int]:
-    """Lock a state folder and yield the lock's file descriptor; `to_serve` marks a starting server.
+def lock_state(state: Path, *, seconds: float = WAIT_SECONDS) -> Iterator[int]:
+    """Lock a state folder for a server, and yield the lock's file descriptor.
 
-    Raises StateInUse if a server is running, or if the folder is still locked after `seconds`. Raises StateUnusable if
-    the folder cannot be written, or if a server failed to start in it. The lock ends when this process and all
-    processes that inherited the descriptor have ended.
+    Raises StateUnusable if a server is running in the folder, if the folder is still locked after `seconds`, or if it
+    cannot be written. The lock ends when this process and all processes that inherited the descriptor have ended.
     """
     private_folder(state)
     with _open_lock(state) as lock:
-        _wait(state, lock, to_serve=to_serve, seconds=seconds)
-        _write_holder(state, f"{os.getpid()} {STARTING}" if to_serve else str(os.getpid()))
+        for _ in _poll(state, seconds):
+            if _try_lock(lock):
+                break
+            if running_environment(state) is not None:
+                raise _in_use(state)
+        else:
+            raise _in_use(state)
+        try:
+            (state / LOCK).write_text(str(os.getpid()))
+        except OSError as error:
+            raise unusable(state, error) from error
         try:
             yield lock.fileno()
         finally:
@@ -75,15 +66,14 @@ def lock_state(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SEC
 
 
 @contextmanager
-def announce_server(state: Path, endpoint: str, pid: int, environment: Mapping[str, str]) -> Iterator[None]:
-    """Announce the embedded AWS to other processes until the block or the process ends."""
-    announcement = {"endpoint": endpoint, "pid": pid, "environment": dict(environment)}
+def announce_server(state: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Announce the server of this process to other processes, until the block or the process ends."""
+    announcement = {"pid": os.getpid(), "environment": dict(environment)}
     path = state / RUNNING
     try:
         write_private(path, json.dumps(announcement, indent=2) + "\n")
     except OSError as error:
         raise unusable(state, error) from error
-    _write_holder(state, str(os.getpid()))  # after the announcement, which exists once no server is starting
     try:
         yield
     finally:
@@ -93,22 +83,15 @@ def announce_server(state: Path, endpoint: str, pid: int, environment: Mapping[s
 def wait_for_environment(state: Path, *, appear_seconds: float = 0.0) -> Mapping[str, str] | None:
     """Return the variables of a state folder's server, and wait while it starts; None if no server is running.
 
-    A server that was started just before must lock the folder within `appear_seconds`. Raises StateInUse if another
-    process keeps the folder locked, and StateUnusable for the same reasons as `lock_state`.
+    A server that was started just before must lock the folder within `appear_seconds`. Raises StateUnusable if the
+    folder stays locked without an announcement, and for the same reasons as `running_environment`.
     """
-    deadline = time.monotonic() + appear_seconds
-    try:
-        while True:
-            if (state / LOCK).exists():
-                with lock_state(state):
-                    pass
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(_POLL_SECONDS)
-    except StateInUse as error:
-        if error.environment is None:
-            raise
-        return error.environment
+    for waited_seconds in _poll(state, WAIT_SECONDS):
+        if (environment := running_environment(state)) is not None:
+            return environment
+        if not _is_locked(state) and waited_seconds >= appear_seconds:
+            return None
+    raise _in_use(state)
 
 
 def running_environment(state: Path) -> Mapping[str, str] | None:
@@ -131,50 +114,43 @@ def running_environment(state: Path) -> Mapping[str, str] | None:
     return environment
 
 
-def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:
-    """Wait for the lock of a state folder; raises the same errors as `lock_state`."""
-    started_at, starting_server, has_reported = time.monotonic(), None, False
-    while not _try_lock(lock):
-        holder = _holder(state)  # read before the announcement, which is written before the holder changes
-        environment = running_environment(state)
+def _poll(state: Path, seconds: float) -> Iterator[float]:
+    """Yield the time since the first call, until it exceeds `seconds`; report once which process is waited for."""
+    started_at, has_reported = time.monotonic(), False
+    while True:
         waited_seconds = time.monotonic() - started_at
-        if environment is not None or waited_seconds > seconds:
-            raise StateInUse(_in_use(state, holder), environment)
-        if starting_server is not None and not holder.starting and not to_serve:
-            raise _never_served(state, starting_server)
-        starting_server = holder if holder.starting else None
-        if waited_seconds > REPORT_SECONDS and not has_reported:
-            target = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
-            process = f"process {holder.pid}" if holder.pid else "by a process that is ending"
-            sys.stderr.write(f"waiting for {target} ({process})\n")  # one write, because threads may report at once
+        yield waited_seconds
+        if waited_seconds > seconds:
+            return
+        if waited_seconds > REPORT_SECONDS and not has_reported and (holder := _holder(state)):
+            sys.stderr.write(f"waiting for process {holder}, which uses {state}\n")  # once, as threads may report too
             has_reported = True
         time.sleep(_POLL_SECONDS)
-    if starting_server is not None and not to_serve:
-        raise _never_served(state, starting_server)
 
 
-def _in_use(state: Path, holder: _Holder) -> str:
-    if not holder.pid:
-        return (
-            f"{state} is still in use by child processes of a stopped server. Repeat the command in a few seconds, or "
-            "choose another folder with --state."
-        )
-    return (
-        f"{state} is in use by process {holder.pid}. Stop it (Ctrl-C, or kill {holder.pid}), or choose another folder "
-        "with --state."
-    )
-
-
-def _never_served(state: Path, server: _Holder) -> StateUnusable:
+def _in_use(state: Path) -> StateUnusable:
+    if holder := _holder(state):
+        remedy = f"Stop it (Ctrl-C, or kill {holder}), or choose another folder with --state."
+        return StateUnusable(f"{state} is in use by process {holder}. {remedy}")
     return StateUnusable(
-        f"the server in {state} (process {server.pid}) stopped before it was ready: "
-        f"start it again with `deltaic serve --state {shlex.quote(str(state))}` to see the error"
+        f"{state} is still in use by child processes of a stopped server. Repeat the command in a few seconds, or "
+        "choose another folder with --state."
     )
 
 
-def _try_lock(lock: IO[str]) -> bool:
+def _is_locked(state: Path) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(os.open(state / LOCK, os.O_RDONLY | os.O_NOFOLLOW)) as lock:
+            return not _try_lock(lock, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unusable(state, error) from error
+
+
+def _try_lock(lock: IO[str], kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -188,17 +164,10 @@ def _open_lock(state: Path) -> IO[str]:
         raise unusable(state, error) from error
 
 
-def _write_holder(state: Path, holder: str) -> None:
-    try:
-        (state / LOCK).write_text(holder)
-    except OSError as error:
-        raise unusable(state, error) from error
-
-
-def _holder(state: Path) -> _Holder:
-    """Return the process that the lock file names, and whether it is `starting`; without id if it has ended."""
-    pid, _, activity = (state / LOCK).read_text(errors="replace").partition(" ")
-    return _Holder(pid, starting=activity == STARTING) if _is_alive(pid) else _Holder("", starting=False)
+def _holder(state: Path) -> str:
+    """Return the id of the process that the lock file names; empty if that process has ended."""
+    pid = (state / LOCK).read_text(errors="replace")
+    return pid if _is_alive(pid) else ""
 
 
 def _is_alive(pid: int | str) -> bool:
