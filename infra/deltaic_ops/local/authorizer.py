@@ -1,11 +1,10 @@
 """Call the template's authorizer, cache its policies and enforce them, as API Gateway does."""
 
-import fnmatch
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from deltaic_ops.deploy.api import Authorizer
@@ -29,13 +28,13 @@ class GatewayRefusal(Exception):
 class AuthorizerPolicy:
     """The authorizer's policy for a token, and the context that it passes to functions."""
 
-    statements: tuple[tuple[bool, re.Pattern[str]], ...]
-    """For each resource in the policy: whether it is allowed, and a pattern of the method ARNs that it covers."""
+    statements: tuple[tuple[bool, str], ...]
+    """For each resource in the policy: whether it is allowed, and a pattern (`*`, `?`) of the ARNs that it covers."""
     context: Mapping[str, str]
 
     def check(self, method_arn: str) -> None:
         """Raise GatewayRefusal unless the policy allows the method and does not deny it."""
-        decisions = [allows for allows, pattern in self.statements if pattern.fullmatch(method_arn)]
+        decisions = [allows for allows, pattern in self.statements if fnmatchcase(method_arn, pattern)]
         if not decisions or not all(decisions):
             raise GatewayRefusal("ACCESS_DENIED")
 
@@ -80,16 +79,13 @@ class TokenAuthorizer:
 
 
 def _parse_policy(response: Any) -> AuthorizerPolicy:
-    statements: list[tuple[bool, re.Pattern[str]]] = []
+    statements: list[tuple[bool, str]] = []
     for statement in _as_list(response["policyDocument"]["Statement"]):
         if statement["Effect"] not in {"Allow", "Deny"}:
             raise ValueError(f"the policy has the unknown effect {statement['Effect']}: use Allow or Deny")
-        if not any(
-            fnmatch.fnmatchcase("execute-api:invoke", action.lower()) for action in _as_list(statement["Action"])
-        ):
-            continue
-        allows = statement["Effect"] == "Allow"
-        statements += [(allows, _pattern(resource)) for resource in _as_list(statement["Resource"])]
+        if any(fnmatchcase("execute-api:invoke", action.lower()) for action in _as_list(statement["Action"])):
+            allows = statement["Effect"] == "Allow"
+            statements += [(allows, str(resource)) for resource in _as_list(statement["Resource"])]
     context = {"principalId": str(response["principalId"])}
     for name, value in (response.get("context") or {}).items():
         if not isinstance(value, (str, int, float, bool)):
@@ -100,10 +96,3 @@ def _parse_policy(response: Any) -> AuthorizerPolicy:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _pattern(resource: str) -> re.Pattern[str]:
-    """Compile an IAM resource pattern: `*` matches any characters including slashes, `?` matches one character."""
-    return re.compile(
-        "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in resource), re.DOTALL
-    )
