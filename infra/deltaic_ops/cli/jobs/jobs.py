@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote
 
 import typer
@@ -50,11 +50,11 @@ JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_na
 def package(
     cli: Operator,
     python: Annotated[str, typer.Option(metavar="X.Y", help="Python version of the EMR image.")] = "3.13",
-    architecture: Annotated[str, typer.Option(metavar="arm64|x86_64", help="CPU type. [default: as deployed]")] = "",
 ) -> None:
     r"""Build the Spark jobs and upload them to the stack.
 
-    The command needs uv, but no Docker. Jobs that start later use the new package.
+    The command needs uv, but no Docker. The package is for the CPU type of the stack's EMR application. Jobs that
+    start later use it.
 
     \b
     deltaic pipeline package
@@ -69,22 +69,13 @@ def package(
         step(silent if cli.as_json else terminal(), "Packaging the jobs") as update,
         tempfile.TemporaryDirectory() as folder,
     ):
-        target = BuildTarget(_architecture(cli, architecture), python)
+        target = BuildTarget(cast("Architecture", _runs(cli).architecture()), python)
         built = build(Path(folder), target, update)
         new = upload(cli.connection.client("s3"), outputs.bucket, built, update)
         size = sum(file.stat().st_size for file in built.files.values())
         update(f"{built.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", unchanged"))
     if cli.as_json:
         cli.json({"digest": built.digest, "bucket": outputs.bucket, "bytes": size, "uploaded": new})
-
-
-def _architecture(cli: Operator, option: str) -> "Architecture":
-    from deltaic_ops.deploy.sam import Architecture
-
-    name = option or _runs(cli).architecture()
-    if name not in get_args(Architecture):
-        raise InvalidParameter(f"--architecture {name} is neither arm64 nor x86_64")
-    return cast("Architecture", name)
 
 
 @app.command()

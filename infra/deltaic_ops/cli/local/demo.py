@@ -1,6 +1,5 @@
 """The command `deltaic demo`: share a sample table on this machine and read it with the published client."""
 
-import json
 import os
 from contextlib import ExitStack, suppress
 from datetime import timedelta
@@ -117,16 +116,7 @@ def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
-    """Write a recipient's profile unless the existing one is still valid, and return a progress message."""
-    from deltaic.catalog.credentials.tokens import TokenStore
-    from deltaic.errors import Unauthenticated
-    from deltaic.settings import settings
-
-    with suppress(OSError, ValueError, KeyError, Unauthenticated):
-        saved = json.loads(path.read_text())
-        TokenStore(settings().tokens_table).authenticate(saved["bearerToken"])
-        if saved["endpoint"] == stack.endpoint:
-            return "the token of the last run is still valid"
+    """Write a recipient's profile with a new token, which replaces that of an earlier run; return a message."""
     admin = _admin()
     with reserve_profile(path) as file:
         issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
