@@ -44,31 +44,17 @@ class Denials:
         read = json.loads(document) if isinstance(document, str) else document
         return set(read["Statement"][0]["Condition"]["StringEquals"][_CONDITION])
 
-    def deny(self, recipient_ids: Iterable[str]) -> bool:
-        """Deny all actions to the sessions of recipients; return False if the policy already did."""
+    def update(self, denied: Iterable[str], allowed: str = "") -> None:
+        """Deny all actions to the sessions of recipients, by id, and allow them to one recipient again."""
         before = self.denied_tags()
-        return self._write(before, before | set(map(tag_value, recipient_ids)))
-
-    def allow(self, recipient_id: str, denied: Iterable[str] = ()) -> bool:
-        """Remove a recipient from the policy, and add those in `denied`; return False if nothing changes."""
-        before = self.denied_tags()
-        return self._write(before, (before | set(map(tag_value, denied))) - {tag_value(recipient_id)})
-
-    def _write(self, denied_before: set[str], denied_after: set[str]) -> bool:
-        if denied_after == denied_before:
-            return False
-        if not denied_after:
+        after = (before | set(map(tag_value, denied))) - {tag_value(allowed)}
+        if after and after != before:
+            condition = {"StringEquals": {_CONDITION: sorted(after)}}
+            statement = {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": condition}
+            document = json.dumps({"Version": "2012-10-17", "Statement": [statement]}, separators=(",", ":"))
+            self._call("put_role_policy", RoleName=self.role, PolicyName=POLICY, PolicyDocument=document)
+        elif before and not after:
             self._call("delete_role_policy", RoleName=self.role, PolicyName=POLICY)
-            return True
-        statement = {
-            "Effect": "Deny",
-            "Action": "*",
-            "Resource": "*",
-            "Condition": {"StringEquals": {_CONDITION: sorted(denied_after)}},
-        }
-        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]}, separators=(",", ":"))
-        self._call("put_role_policy", RoleName=self.role, PolicyName=POLICY, PolicyDocument=document)
-        return True
 
     def _call(self, operation: str, **request: str) -> None:
         try:
@@ -104,7 +90,7 @@ def deny_in_roles(
     for role in roles:
         denials = Denials(iam, role)
         try:
-            denials.allow(allowed, ids) if allowed else denials.deny(ids)
+            denials.update(ids, allowed)
         except DeltaicError as error:
             results.append(RoleResult(role, error.message))
         else:
