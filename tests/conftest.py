@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from botocore.loaders import JSONFileLoader
+from cached_reads import cache_reads
 from deltaic_ops.local.embedded import EmbeddedAws
 from hypothesis import HealthCheck, settings
 from laws import USUAL
@@ -25,9 +25,7 @@ settings.load_profile("usual")
 """Every run has one of these, `usual` unless `--hypothesis-profile` names another. None measures time:
 a first example may import what it tests, and a busy machine is not a failure."""
 
-# boto3 would read AWS's models for every session, a quarter of a second for each of hundreds of sessions.
-_model = cache(JSONFileLoader().load_file)
-JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignment,method-assign]
+cache_reads()
 
 QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector and not browser"
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
