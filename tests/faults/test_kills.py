@@ -31,6 +31,8 @@ pytestmark = pytest.mark.slow
 
 ROUNDS: Final = 8
 WRITERS: Final = 2
+PAUSE_SECONDS: Final = 0.05
+"""Pause of a writer between shares, about as long as it takes to create one."""
 SERVE: Final = "from deltaic_ops.cli import main; main()"
 SERVER, AWS, GATEWAY = "server", "ministack_server", "gateway_process"
 VICTIMS: Final = ([SERVER], [AWS], [GATEWAY], [SERVER, AWS, GATEWAY])
@@ -119,7 +121,7 @@ def create_admin(environment: Mapping[str, str]) -> CatalogAdmin:
 def write(catalog: CatalogAdmin, prefix: str, work: SavedWork, stop: threading.Event) -> None:
     """Create shares, each with a table, a grant and a token, until `stop` is set or the server fails."""
     for number in itertools.count():
-        if stop.is_set():
+        if stop.wait(PAUSE_SECONDS):
             return
         share = f"{prefix}n{number}"
         try:
