@@ -43,7 +43,7 @@ class Blank(BaseHTTPRequestHandler):
 @contextmanager
 def serve_blank_page() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Blank)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, args=[0.01])
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

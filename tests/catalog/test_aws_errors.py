@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def aws() -> Iterator[Scripted]:
     with Scripted() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         yield server
         server.shutdown()

@@ -40,7 +40,7 @@ def server(status: int) -> Iterator[str]:
             """Print nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever)
+        thread = threading.Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         try:
             yield f"http://127.0.0.1:{http.server_port}/delta-sharing"

@@ -120,7 +120,7 @@ def any_server() -> Iterator[AnyServer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         server.endpoint = f"http://127.0.0.1:{http.server_address[1]}"
-        thread = Thread(target=http.serve_forever)
+        thread = Thread(target=http.serve_forever, args=[0.01])
         thread.start()
         try:
             yield server
