@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -63,9 +64,9 @@ def save(  # noqa: PLR0913 -- source, destination and size of one object
 class UrlReader:
     """HTTP client that reads objects from the signed URLs of one sharing server. Threads can share it."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, tls: ssl.SSLContext) -> None:
         self._endpoint = endpoint
-        self._http = httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=None))
+        self._http = httpx.Client(timeout=_TIMEOUT, limits=httpx.Limits(max_connections=None), verify=tls)
 
     def close(self) -> None:
         """Close the HTTP connections."""

@@ -85,8 +85,9 @@ class SharingServer:
             raise InvalidParameter(f"'{self.endpoint}' is not a valid endpoint: use https://host or http://host:port")
         headers = {"User-Agent": _USER_AGENT, **ACCEPT_ENCODING}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(timeout=_TIMEOUT, headers=headers)
-        self.url_reader = UrlReader(self.endpoint)
+        tls = httpx.create_ssl_context()  # reads the certificates of all authorities, so both clients share it
+        self._http = httpx.Client(timeout=_TIMEOUT, headers=headers, verify=tls)
+        self.url_reader = UrlReader(self.endpoint, tls)
         self._expires = expires
         self._credentials = credentials
         self._lock = Lock()

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from hypercorn.config import Config
 from ministack import app as ministack
 from ministack.core.iam_evaluator import resolve_caller_identity
 from ministack.core.router import detect_service, extract_access_key_id
-from ministack.services import sts
+from ministack.services import dynamodb, sts
 
 from deltaic_ops.local.access_logs import FOLDER, LoggedStore, fetch_log
 from deltaic_ops.local.embedded import FORGET, UNUSABLE
@@ -66,6 +67,9 @@ def main(folder: Path, *, persistent: bool = True) -> int:
         print(f"{error}. Restore it from a backup, or choose another folder with --state.", file=sys.stderr)
         return UNUSABLE
     sts._gen_session_token = session_token  # noqa: SLF001 -- MiniStack has no setting for it
+    # A query compares each item of its partition, and MiniStack would parse the expression for each of them.
+    for name in ("_tokenize", "_condition_syntax_error"):
+        setattr(dynamodb, name, lru_cache(1024)(getattr(dynamodb, name)))
     threading.Thread(target=end_with_parent, daemon=True).start()
     with fetch_log(folder.parent / FOLDER) as write:
         asyncio.run(_serve(RequestGuard(LoggedStore(ministack.app, s3_caller, write)), state))
