@@ -39,12 +39,20 @@ STEPS = [{"view": "last", "sql": "SELECT id, DATE'2026-01-01' AS day, id > 1 AS 
 @pytest.fixture
 def list_objects(place: Place, s3: "S3Client") -> Callable[[], list[str]]:
     """Return a function that lists commits and other JSON files at the test's location."""
+    return lambda: json_files(s3, place)
 
-    def list_names() -> list[str]:
-        objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix).get("Contents", [])
-        return [item["Key"] for item in objects if item["Key"].endswith(".json")]
 
-    return list_names
+def json_files(s3: "S3Client", place: Place) -> list[str]:
+    objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix).get("Contents", [])
+    return [item["Key"] for item in objects if item["Key"].endswith(".json")]
+
+
+@pytest.fixture(scope="module")
+def existing_table(spark: "SparkSession", catalog: JobCatalog, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return the place of a table that no test changes."""
+    place = Place(f"s3://{BUCKET}/after-the-rows", "after-the-rows", tmp_path_factory.mktemp("rows"))
+    build(spark, run_of(content(place), "first"), catalog, silent)
+    return place
 
 
 def content(place: Place, **more: Any) -> dict[str, Any]:
@@ -92,20 +100,22 @@ def test_unsupported_table_settings_are_refused_before_the_first_commit(  # noqa
     spark: "SparkSession",
     catalog: JobCatalog,
     place: Place,
-    list_objects: Callable[[], list[str]],
+    s3: "S3Client",
+    request: pytest.FixtureRequest,
     more: dict[str, Any],
     message: str,
     exists: bool,
 ) -> None:
     if exists:
-        build(spark, run_of(content(place), "first"), catalog, silent)
-    before = list_objects()
+        place = request.getfixturevalue("existing_table")
+    before = json_files(s3, place)
+    assert bool(before) == exists
     wrong = run_with_lines(content(place, **more), "second")
     with pytest.raises(PipelineError, match=message):
         build(spark, wrong, catalog, silent)
     with pytest.raises(PipelineError, match=message):
         plan_run(spark, wrong)
-    assert list_objects() == before
+    assert json_files(s3, place) == before
 
 
 def test_stream_with_wrong_settings_is_refused_before_its_first_commit(

@@ -108,42 +108,56 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
 def test_only_rows_above_the_watermark_are_read(
-    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database, name: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
-    column = COLUMNS[name]
-    database.run(f'CREATE TABLE seen (id INT, "at" {column.kind})')
+    tables = {name: f"seen{number}" for number, name in enumerate(COLUMNS)}
+    for name, table in tables.items():
+        database.run(f'CREATE TABLE {table} (id INT, "at" {COLUMNS[name].kind})')
+    selects = [f"SELECT '{name}' AS name, ID AS id FROM {table}" for name, table in tables.items()]  # noqa: S608
 
-    def run(number: int, location: str = "", **mark: Any) -> RunSummary:
-        source = database.source("seen", watermark={"column": "AT", **mark}, options=column.options)
-        write = MERGE if "overlap" in mark else {"mode": "append"}
-        content = dataset(f"{place.location}{location}", sources={"s": source}, write=write)
-        return build(spark, run_of(content, f"r{number}"), catalog, silent)
+    def insert(*rows: tuple[int, int]) -> None:
+        """Insert rows into each table, each with an id and the number of its value."""
+        for name, table in tables.items():
+            database.insert(table, *(f"{row_id}, {COLUMNS[name].literals[number]}" for row_id, number in rows))
 
-    def ids(location: str = "") -> list[int]:
-        return [row[0] for row in table_of(spark, f"{place.location}{location}", "id")]
+    def run(run_number: int, location: str = "", **marks: dict[str, Any]) -> RunSummary:
+        """Run a dataset that reads all tables, with settings of the watermark by name."""
+        sources = {}
+        for name, table in tables.items():
+            watermark = {"column": "AT", **{setting: values[name] for setting, values in marks.items()}}
+            sources[table] = database.source(table, watermark=watermark, options=COLUMNS[name].options)
+        write = {"mode": "merge", "keys": ["name", "id"]} if "overlap" in marks else {"mode": "append"}
+        steps = [{"view": "together", "sql": " UNION ALL ".join(selects)}]
+        content = dataset(f"{place.location}{location}", sources=sources, steps=steps, write=write)
+        return build(spark, run_of(content, f"r{run_number}"), catalog, silent)
 
-    assert run(0).version == 0  # a table without rows
-    for number, value in enumerate(column.literals[:3]):
-        database.insert("seen", f"{number}, {value}")
-    assert run(1, start=column.start).rows == 2
-    assert ids() == [1, 2]
+    def ids(location: str = "") -> dict[str, list[int]]:
+        rows = table_of(spark, f"{place.location}{location}", "name", "id")
+        return {name: [row_id for row_name, row_id in rows if row_name == name] for name in COLUMNS}
+
+    def of_each(value: Any) -> dict[str, Any]:
+        return dict.fromkeys(COLUMNS, value)
+
+    assert run(0).version == 0  # tables without rows
+    insert((0, 0), (1, 1), (2, 2))
+    assert run(1, start={name: column.start for name, column in COLUMNS.items()}).rows == 2 * len(COLUMNS)
+    assert ids() == of_each([1, 2])
     before = commits(spark, place.location)
     nothing = run(2)
     assert (nothing.version, nothing.rows, nothing.repeated) == (None, 0, False)
     assert commits(spark, place.location) == before
     assert ["version", "none"] in [line.split() for line in summary_lines(nothing, "")]
-    database.insert("seen", f"3, {column.literals[3]}", f"4, {column.literals[1]}")
-    assert run(3).rows == 1
+    insert((3, 3), (4, 1))
+    assert run(3).rows == len(COLUMNS)
     assert run(4).version is None
-    assert ids() == [1, 2, 3]
+    assert ids() == of_each([1, 2, 3])
     # By key and with an overlap, late rows are read, but not those below the overlap.
     run(5, "_keyed")
-    assert ids("_keyed") == [0, 1, 2, 3, 4]
-    database.insert("seen", f"5, {column.literals[2]}", f"6, {column.literals[0]}")
-    run(6, "_keyed", overlap=column.overlap)
-    assert ids("_keyed") == [0, 1, 2, 3, 4, 5]
+    assert ids("_keyed") == of_each([0, 1, 2, 3, 4])
+    insert((5, 2), (6, 0))
+    run(6, "_keyed", overlap={name: column.overlap for name, column in COLUMNS.items()})
+    assert ids("_keyed") == of_each([0, 1, 2, 3, 4, 5])
 
 
 def test_repeated_run_reads_the_same_window(
