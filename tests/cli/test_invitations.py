@@ -1,11 +1,8 @@
-"""Commands for invitations: a link is shown once or written as a mail, listed and canceled."""
+"""Commands for invitations: a link is shown once, listed and canceled."""
 
 from __future__ import annotations
 
-import shlex
 from datetime import UTC, datetime, timedelta
-from email import message_from_string, policy
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,39 +40,6 @@ def test_a_link_that_is_of_no_use_causes_a_warning(filled: Deltaic, admin: Catal
     assert link.startswith("https://shares.test/delta-sharing/activate/")
 
 
-def test_a_mail_is_a_private_draft_with_the_link(filled: Deltaic) -> None:
-    file = Path("alice.eml")
-    output = filled.done(f"recipient invite alice --mail {file}")
-    assert "/activate/" not in output
-    mail = message_from_string(file.read_text(), policy=policy.default)
-    body = mail.get_content()
-    assert "https://shares.test/delta-sharing/activate/" in body
-    assert (mail["X-Unsent"], mail["To"]) == ("1", None)
-    assert file.stat().st_mode & 0o777 == 0o600
-    refused = filled(f"recipient invite alice --mail {file}")
-    assert (refused.exit_code, len(filled.json("recipient invites alice"))) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "subject"),
-    [
-        pytest.param("a\N{LINE SEPARATOR}Bcc:bob", r"a\u2028Bcc:bob", id="end-of-line"),
-        pytest.param("a\x85Bcc:bob", r"a\u0085Bcc:bob", id="next-line"),
-        pytest.param("\N{RIGHT-TO-LEFT OVERRIDE}ecila", r"\u202eecila", id="direction"),
-        pytest.param("\x9b31mred", r"\u009b31mred", id="terminal"),
-        pytest.param("m\u00fcller", "m\u00fcller", id="letters"),
-    ],
-)
-def test_a_mail_escapes_the_recipients_name(deltaic: Deltaic, admin: CatalogAdmin, name: str, subject: str) -> None:
-    admin.recipients.create(name)
-    output = deltaic.done(f"recipient invite {shlex.quote(name)} --mail it.eml")
-    mail = message_from_string(Path("it.eml").read_text(), policy=policy.default)
-    assert mail["Subject"] == f"Data shared with {subject}"
-    assert f"Data is shared with {subject}." in mail.get_content()
-    assert set(mail.keys()) == {"Subject", "X-Unsent", "Content-Type", "Content-Transfer-Encoding", "MIME-Version"}
-    assert f"'{subject}'" in output
-
-
 def test_invites_lists_links_whose_token_was_never_used(
     filled: Deltaic, admin: CatalogAdmin, tokens: TokenStore
 ) -> None:
@@ -106,7 +70,6 @@ def test_a_canceled_link_stays_canceled(filled: Deltaic) -> None:
         ("recipient invite alice --token-expires 400d", "365 days"),
         ("recipient invite alice --endpoint nonsense", "nonsense"),
         ("token create alice --link --profile alice.share", "use --link or --profile, not both"),
-        ("recipient invite alice --mail nowhere/alice.eml", "nowhere"),
     ],
 )
 def test_an_invalid_invitation_is_refused_and_not_created(filled: Deltaic, line: str, message: str) -> None:

@@ -1,25 +1,19 @@
 """The commands of invitations: links that a recipient can use once to create its own token."""
 
 from datetime import UTC, datetime, timedelta
-from email.message import EmailMessage
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic.catalog.credentials.invitations import LIFE, IssuedInvitation
+from deltaic.catalog.credentials.invitations import LIFE
 from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, LIVE_TOKENS
 from deltaic.catalog.items import Recipient
-from deltaic.errors import InvalidParameter
-from deltaic_terminal.printing import visible
 
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.recipients.secret_output import Endpoint, place_of
+from deltaic_ops.cli.recipients.secret_output import Endpoint
 from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName, duration_option
 
 _EXPIRES, _TOKEN_EXPIRES = "Lifetime of the link. [default: 72h]", "Lifetime of the token. [default: 90d]"
-_MAIL = "Write a mail draft with the link, for you to send."
-Mail = Annotated[Path | None, typer.Option("--mail", metavar="FILE.eml", help=_MAIL)]
 
 
 def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
@@ -28,7 +22,6 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     expires: Annotated[timedelta, duration_option("--expires", _EXPIRES)] = LIFE,
     token_expires: Annotated[timedelta, duration_option("--token-expires", _TOKEN_EXPIRES)] = DEFAULT_LIFE,
     note: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators, also stored with the token.")] = "",
-    mail: Mail = None,
     endpoint: Endpoint = None,
     cancel: Annotated[str | None, typer.Option(metavar="INVITATION_ID", help="Cancel this invitation.")] = None,
 ) -> None:
@@ -38,14 +31,14 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
 
     \b
     deltaic recipient invite alice
-    deltaic recipient invite alice --expires 7d --mail alice.eml
+    deltaic recipient invite alice --expires 7d
     deltaic recipient invite alice --cancel 937d8a9fd33e
     """
     if cancel is not None:
         cancelled = cli.admin.invitations.cancel(cli.admin.recipients.get(name), cancel)
         cli.show(cancelled, f"cancelled invitation {cancelled.id} of '{cancelled.recipient}'")
         return
-    make_link(cli, name, endpoint, mail, life=expires, token_life=token_expires, note=note)
+    make_link(cli, name, endpoint, life=expires, token_life=token_expires, note=note)
 
 
 def invites(cli: Operator, name: OptionalRecipient = None) -> None:
@@ -71,31 +64,23 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
     cli: Operator,
     name: str,
     endpoint: str | None,
-    mail: Path | None = None,
     *,
     token_life: timedelta,
     life: timedelta = LIFE,
     overlap: timedelta | None = None,
     note: str = "",
 ) -> None:
-    """Create an invitation and print its link once, after reserving the mail file."""
-    if mail is not None and mail.exists():
-        raise InvalidParameter(f"'{mail}' already exists: choose another file")
+    """Create an invitation and print its link once."""
     server = cli.sharing_endpoint(endpoint)
     recipient = cli.admin.recipients.get(name)
-    with place_of(mail) as file:
-        created = cli.admin.invitations.create(
-            recipient, server, life, token_life=token_life, overlap=overlap, comment=note
-        )
-        if file is not None:
-            cancel = f"`deltaic recipient invite {recipient.name} --cancel {created.invitation.id}`"
-            file.write(_mail(created), f", but the link was created: cancel it with {cancel}")
+    created = cli.admin.invitations.create(
+        recipient, server, life, token_life=token_life, overlap=overlap, comment=note
+    )
     invitation = created.invitation
     done = f"created invitation {invitation.id} for '{recipient.name}', valid until "
     done += f"{invitation.expires_at:%Y-%m-%d %H:%M} UTC; the first person who opens its link gets the profile"
-    done += f"; wrote {mail}: open it in your mail program and send it" * (mail is not None)
-    cli.show(invitation, done, _warnings(cli, recipient, overlap), link=created.link, mail=str(mail or ""))
-    if mail is None and not cli.as_json:
+    cli.show(invitation, done, _warnings(cli, recipient, overlap), link=created.link)
+    if not cli.as_json:
         typer.echo(created.link)
 
 
@@ -109,18 +94,3 @@ def _warnings(cli: Operator, recipient: Recipient, overlap: timedelta | None) ->
         *[f"'{name}' has {LIVE_TOKENS} valid tokens, so the link cannot create another: {remedy}"] * is_full,
         *[f"'{name}' has no share to read; next: deltaic grant create {name} <share>"] * sees_nothing,
     ]
-
-
-def _mail(created: IssuedInvitation) -> str:
-    """Return a mail draft (`X-Unsent`) without sender and addressee, and with no other name than the recipient's."""
-    mail, name = EmailMessage(), visible(created.invitation.recipient)
-    mail["Subject"] = f"Data shared with {name}"
-    mail["X-Unsent"] = "1"
-    mail.set_content(
-        f"Data is shared with {name}.\n\n"
-        "Open this link to see the data and to create your profile, the file with which your tools read it:\n\n"
-        f"{created.link}\n\n"
-        f"It works once, until {created.invitation.expires_at:%Y-%m-%d %H:%M} UTC.\n",
-        cte="8bit" if created.link.isascii() and name.isascii() else "base64",
-    )
-    return mail.as_string()

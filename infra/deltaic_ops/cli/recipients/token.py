@@ -1,13 +1,11 @@
 """The commands of `deltaic token`: print secrets once, and write profile files that only their owner can read."""
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
-from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.commands import Commands
@@ -21,7 +19,6 @@ from deltaic_ops.rights.profile_file import revoke_hint
 app = Commands()
 
 TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID", help="Id of the token (see deltaic token list).")]
-_ENDS_WITHIN = "List only valid tokens that expire within this time, for example 30d."
 _OVERLAP = "Time that old tokens still work, for example 24h; 0 revokes them at once. [default: 1d]"
 _EXPIRES = "Token lifetime, for example 90d, 12h or 30m. [default: 90d]"
 Expires = Annotated[timedelta, duration_option("--expires", _EXPIRES)]
@@ -86,30 +83,19 @@ _add_command("rotate", _ROTATE, "", timedelta(days=1))
 
 
 @app.command("list")
-def list_(
-    cli: Operator,
-    recipient: OptionalRecipient = None,
-    ends_within: Annotated[timedelta | None, duration_option("--ends-within", _ENDS_WITHIN)] = None,
-) -> None:
+def list_(cli: Operator, recipient: OptionalRecipient = None) -> None:
     r"""List tokens. Expired and revoked ones are listed for 90 days.
 
     \b
     deltaic token list alice
-    deltaic token list --ends-within 30d
     """
     columns = [
         *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda token: token.state()),
         *fields(CREATED="created_at", EXPIRES="expires_at", COMMENT="comment"),
     ]
-    tokens: Iterable[Token] = cli.of_recipient(cli.admin.tokens, recipient)
-    if ends_within is not None:
-        now = datetime.now(UTC)
-        tokens = (token for token in tokens if token.state(now) == "live" and token.expires_at <= now + ends_within)
-    empty = (
-        "no tokens; next: deltaic token create <recipient>" if ends_within is None else "no token expires in this time"
-    )
-    cli.rows(tokens, columns, empty)
+    tokens = cli.of_recipient(cli.admin.tokens, recipient)
+    cli.rows(tokens, columns, "no tokens; next: deltaic token create <recipient>")
 
 
 @app.command()
