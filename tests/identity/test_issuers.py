@@ -13,7 +13,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.identity import jose
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import Jwk, JwtRejected
-from deltaic.identity.key_download import MOST_BYTES, Unreachable, check_issuer, download_metadata
+from deltaic.identity.key_download import MOST_BYTES, Unreachable, check_issuer, download_keys
 from identity.issuer import Issuer, running, send
 
 DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
@@ -36,7 +36,7 @@ class Clock:
 
 
 def keys_of(clock: Clock) -> IssuerKeys:
-    return IssuerKeys(lambda url: download_metadata(url, loopback=True).keys, clock)
+    return IssuerKeys(lambda url: download_keys(url, loopback=True), clock)
 
 
 def test_keys_are_downloaded_once_and_cached(issuer: Issuer) -> None:
@@ -142,7 +142,7 @@ def test_invalid_response_is_unreachable(issuer: Issuer, fault: str) -> None:
     path, answer, reason = BROKEN[fault]
     issuer.answers[path] = answer
     with pytest.raises(Unreachable, match=reason):
-        download_metadata(issuer.url, loopback=True, seconds=0.5 if "slow" in fault else 10)
+        download_keys(issuer.url, loopback=True, seconds=0.5 if "slow" in fault else 10)
     if "moved" in fault:
         assert issuer.asked in ([DISCOVERY], [DISCOVERY, KEYS])
 
@@ -153,19 +153,19 @@ def test_invalid_response_is_unreachable(issuer: Issuer, fault: str) -> None:
 def test_address_of_keys_must_be_https(issuer: Issuer, address: object) -> None:
     issuer.answers[DISCOVERY] = lambda handler: send(handler, 200, {"issuer": issuer.url, "jwks_uri": address})
     with pytest.raises(Unreachable):
-        download_metadata(issuer.url, loopback=True)
+        download_keys(issuer.url, loopback=True)
     assert issuer.asked == [DISCOVERY]
 
 
 def test_plain_http_is_only_for_local_servers(issuer: Issuer) -> None:
     with pytest.raises(Unreachable, match="not an https URL"):
-        download_metadata(issuer.url, loopback=False)
+        download_keys(issuer.url, loopback=False)
     assert issuer.asked == []
 
 
 def test_closed_port_is_unreachable() -> None:
     with pytest.raises(Unreachable, match="cannot be downloaded"):
-        download_metadata("http://127.0.0.1:9", loopback=True)
+        download_keys("http://127.0.0.1:9", loopback=True)
 
 
 def test_slow_issuer_delays_only_its_own_tokens(issuer: Issuer) -> None:
@@ -179,7 +179,7 @@ def test_slow_issuer_delays_only_its_own_tokens(issuer: Issuer) -> None:
             started.set()
             release.wait(30)
             raise Unreachable("the issuer did not respond within 2 s")
-        return download_metadata(url, loopback=True).keys
+        return download_keys(url, loopback=True)
 
     keys = IssuerKeys(download, clock)
     refusals: list[str] = []

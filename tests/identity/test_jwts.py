@@ -20,7 +20,7 @@ from deltaic.identity import claims as claims_of
 from deltaic.identity import jose
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import JwtRejected
-from deltaic.identity.key_download import download_metadata
+from deltaic.identity.key_download import download_keys
 from deltaic.sign_in.jwt_bearers import JwtBearers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ class Authorizer:
     ahead: float = 0.0
 
     def __post_init__(self) -> None:
-        keys = IssuerKeys(lambda issuer: download_metadata(issuer, loopback=True).keys, self.clock)
+        keys = IssuerKeys(lambda issuer: download_keys(issuer, loopback=True), self.clock)
         self.bearers = JwtBearers(self.policies, keys, clock=self.clock)  # type: ignore[arg-type]  # only one method is needed
 
     def clock(self) -> float:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from deltaic.identity.issuer_keys import RETRY_SECONDS
 from deltaic_ops.cli import app
+from deltaic_ops.rights.profile_file import client_profile
 from filled_server import Entry, FilledServer
 from identity.keycloak import KEY_PROVIDER, Keycloak, started
 from typer.testing import CliRunner
@@ -105,10 +106,11 @@ def test_keycloak_client_keeps_reading_during_key_rotation(
     profile = tmp_path / "alice.share"
     policy = run_json(
         server, "recipient", "federate", "alice", "--issuer", keycloak.issuer, "--audience", "deltaic",
-        "--subject-claim", "azp", "--subject", "reports", "--client-id", "reports", "--profile-file", str(profile),
+        "--subject-claim", "azp", "--subject", "reports",
     )  # fmt: skip
     assert "warnings" not in policy
-    profile.write_text(profile.read_text().replace("<client secret>", secret_of("reports")))
+    token_endpoint = f"{keycloak.issuer}/protocol/openid-connect/token"
+    profile.write_text(client_profile(server.endpoint, token_endpoint, "reports", secret_of("reports")))
     before = keycloak.token("reports", secret_of("reports"))
     [old] = keycloak.signing_keys()
     reading = ReadingThread(profile)

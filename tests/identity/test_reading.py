@@ -12,7 +12,7 @@ import delta_sharing
 import httpx
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from deltaic_ops.rights.profile_file import client_profile, private_key_profile
+from deltaic_ops.rights.profile_file import client_profile
 from filled_server import FilledServer
 from identity.issuer import Issuer, private_key, running
 
@@ -54,7 +54,7 @@ def test_client_with_a_key_reads(server: FilledServer, issuer: Issuer, tmp_path:
     issuer.client_keys["register"] = key.public_key()
     pem = tmp_path / "key.pem"
     pem.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    auth = {
+    auth: dict[str, Any] = {
         "tokenEndpoint": f"{issuer.url}/token",
         "clientId": "register",
         "issuer": issuer.url,
@@ -63,7 +63,9 @@ def test_client_with_a_key_reads(server: FilledServer, issuer: Issuer, tmp_path:
         "privateKey": {"privateKeyFile": str(pem), "keyId": "k1", "algorithm": "RS256"},
     }
     profile = tmp_path / "alice.share"
-    profile.write_text(private_key_profile(server.endpoint, auth))
+    kind = "oauth_jwt_bearer_private_key_jwt"
+    fields = {"shareCredentialsVersion": 2, "type": kind, "endpoint": server.endpoint, "auth": auth}
+    profile.write_text(json.dumps(fields))
     assert rows(profile) == 7
 
 

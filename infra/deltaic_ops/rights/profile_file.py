@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,13 +62,6 @@ def client_profile(  # noqa: PLR0913 -- its fields
         **({"scope": scope} if scope else {}),
         **iceberg_field(endpoint, serves_iceberg=serves_iceberg),
     }
-    return json.dumps(fields, indent=2) + "\n"
-
-
-def private_key_profile(endpoint: str, auth: Mapping[str, object]) -> str:
-    """Return a version 2 profile (JSON) for a client that authenticates with JWTs signed by its private key."""
-    kind = "oauth_jwt_bearer_private_key_jwt"
-    fields = {"shareCredentialsVersion": 2, "type": kind, "endpoint": endpoint, "auth": auth}
     return json.dumps(fields, indent=2) + "\n"
 
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from queue import Empty, SimpleQueue
 from socket import SHUT_RDWR, socket
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import SplitResult
 
 from deltaic.errors import InvalidParameter
@@ -47,22 +47,14 @@ def check_issuer(issuer: str, *, loopback: bool) -> None:
         )
 
 
-class IssuerMetadata(NamedTuple):
-    """Public keys and token endpoint that an issuer publishes."""
-
-    keys: tuple[Jwk, ...]
-    token_endpoint: str
-    """URL from which clients get tokens; empty if the issuer publishes none."""
-
-
-def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> IssuerMetadata:
-    """Download an issuer's public keys and token endpoint; raises Unreachable, for example after `seconds`."""
-    results: SimpleQueue[IssuerMetadata | Unreachable] = SimpleQueue()
+def download_keys(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> tuple[Jwk, ...]:
+    """Download an issuer's public keys; raises Unreachable, for example after `seconds`."""
+    results: SimpleQueue[tuple[Jwk, ...] | Unreachable] = SimpleQueue()
     download = _Download(time.monotonic() + seconds, loopback=loopback)
 
     def run() -> None:
         try:
-            results.put(download.metadata(issuer))
+            results.put(download.keys(issuer))
         except Unreachable as failure:
             results.put(failure)
 
@@ -92,7 +84,7 @@ class _Download:
             with suppress(OSError):
                 connected.shutdown(SHUT_RDWR)
 
-    def metadata(self, issuer: str) -> IssuerMetadata:
+    def keys(self, issuer: str) -> tuple[Jwk, ...]:
         """Download the discovery document and the key set; raises Unreachable."""
         discovery = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "the discovery document")
         if discovery.get("issuer") != issuer:
@@ -103,10 +95,7 @@ class _Download:
         keys = self._document(address, "the key set").get("keys")
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
             raise Unreachable(f"the key set does not contain a list of at most {MOST_KEYS} keys")
-        endpoint = discovery.get("token_endpoint")
-        return IssuerMetadata(
-            tuple(key for key in keys if isinstance(key, dict)), endpoint if isinstance(endpoint, str) else ""
-        )
+        return tuple(key for key in keys if isinstance(key, dict))
 
     def _document(self, address: str, title: str) -> dict[str, Any]:
         url, mark, query = address.partition("?")

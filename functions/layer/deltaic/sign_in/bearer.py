@@ -62,13 +62,13 @@ def _jwt_bearers() -> "JwtBearers":
     from deltaic.catalog.credentials.oauth_clients import ClientStore
     from deltaic.catalog.credentials.policies import Policies
     from deltaic.identity.issuer_keys import IssuerKeys
-    from deltaic.identity.key_download import download_metadata
+    from deltaic.identity.key_download import download_keys
     from deltaic.sign_in.jwt_bearers import JwtBearers, ServerClients
 
     # A local server may use an issuer on the same machine, without TLS.
     config, loopback = settings(), bool(settings().endpoint_url)
     clients = ServerClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_server_keys))
-    keys = IssuerKeys(lambda issuer: download_metadata(issuer, loopback=loopback).keys)
+    keys = IssuerKeys(lambda issuer: download_keys(issuer, loopback=loopback))
     return JwtBearers(Policies(config.tokens_table, dynamo()), keys, clients if config.oauth_key else None)
 
 
