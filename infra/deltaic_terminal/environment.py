@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
@@ -41,7 +40,7 @@ def machine(environment: Mapping[str, str] | None = None) -> Machine:
     home = Path(variables.get("HOME") or Path.home())
     cache = variables.get(CACHE_VARIABLE, "")
     base = Path(variables.get("XDG_CACHE_HOME") or home / ".cache")
-    repository = variables.get(REPOSITORY_VARIABLE) or _maven_mirror(home / ".m2" / "settings.xml") or MAVEN_CENTRAL
+    repository = variables.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL
     return Machine(
         cache=Path(cache).expanduser().absolute() if cache else base / "deltaic",
         repository=repository.rstrip("/"),
@@ -68,15 +67,3 @@ def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
-
-
-def _maven_mirror(settings: Path) -> str:
-    try:
-        root = ET.parse(settings).getroot()  # noqa: S314 -- a file in the user's home folder
-    except (OSError, ET.ParseError):
-        return ""
-    for mirror in root.iterfind("{*}mirrors/{*}mirror"):
-        covered = (mirror.findtext("{*}mirrorOf") or "").replace(" ", "").split(",")
-        if {"*", "central", "external:*"} & set(covered) and "!central" not in covered:
-            return (mirror.findtext("{*}url") or "").strip()
-    return ""

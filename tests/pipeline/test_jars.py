@@ -10,7 +10,7 @@ import pytest
 from deltaic_ops.local.embedded import free_port
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jars import DELTA, S3A, Jar, ensure_jars
-from deltaic_terminal.environment import MAVEN_CENTRAL, Machine, machine
+from deltaic_terminal.environment import Machine, machine
 from served import served
 
 
@@ -116,32 +116,6 @@ def test_maven_s_own_repository_serves_what_it_has_whole(tmp_path: Path, reposit
         file.write_bytes(content)
     ensure_jars(JARS[:2], here(tmp_path, repository.url), lambda _: None)
     assert repository.requests == [f"/{JARS[1].path}"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param("", MAVEN_CENTRAL, id="no settings"),
-        pytest.param("<not xml", MAVEN_CENTRAL, id="unreadable settings"),
-        pytest.param(
-            '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors><mirror>'
-            "<mirrorOf>central</mirrorOf><url>https://mirror.example/maven/</url></mirror></mirrors></settings>",
-            "https://mirror.example/maven",
-            id="a mirror of central",
-        ),
-        pytest.param(
-            "<settings><mirrors><mirror><mirrorOf>*, !central</mirrorOf><url>https://x.example</url></mirror>"
-            "</mirrors></settings>",
-            MAVEN_CENTRAL,
-            id="a mirror of all but central",
-        ),
-    ],
-)
-def test_maven_s_mirror_is_used(tmp_path: Path, settings: str, expected: str) -> None:
-    if settings:
-        (tmp_path / ".m2").mkdir()
-        (tmp_path / ".m2" / "settings.xml").write_text(settings)
-    assert machine({"HOME": str(tmp_path)}).repository == expected
 
 
 def test_the_cache_folder_can_be_named(tmp_path: Path) -> None:
