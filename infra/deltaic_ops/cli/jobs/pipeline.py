@@ -1,30 +1,21 @@
 """The commands of `deltaic pipeline` for datasets: schema and check of a file, runs, publishing, maintenance."""
 
 import json
-import time
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from deltaic.errors import DeltaicError, InvalidParameter
+from deltaic.errors import InvalidParameter
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.job_command import run_job
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.run_log import rows
 from deltaic_terminal.printing import as_called
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.jobs.jobs import JOB, JobLine, Variables, assigned, job_line, request, run_name
+from deltaic_ops.cli.jobs.jobs import JOB, JobLine, Variables, assigned, job_line
 from deltaic_ops.cli.jobs.jobs import app as jobs
 from deltaic_ops.cli.operator import Column, Operator, operator
 from deltaic_ops.jobs import job_files
-from deltaic_ops.jobs.job_runs import ENDED, POLL_SECONDS, JobRuns
-
-if TYPE_CHECKING:  # imported late otherwise: the models of dataset files take as long to load as all the rest
-    from deltaic_datasets.run.step_execution import Detail, StepResult
-    from deltaic_datasets.run.time_steps import BackfillStep
 
 app = Commands()
 
@@ -75,14 +66,11 @@ def check(cli: Operator, file: File, variables: Variables = None) -> None:
 def run(ctx: typer.Context) -> None:
     """Build a dataset from its file."""
     line = job_line(ctx.args, "run")
-    cli, file = operator(ctx, line.options.json), line.options.file
+    cli = operator(ctx, line.options.json)
     if line.options.on == "local":
         raise typer.Exit(line.run_here(cli))
-    s3, bucket = cli.connection.client("s3"), cli.connection.jobs.bucket
-    read = job_files.DatasetFile.read(file, dict(line.options.variables))
-    jars, url = [job_files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
-    arguments = [url if each == file else each for each in line.for_emr()]
-    raise typer.Exit(line.run_on_emr(cli, read.dataset.name, arguments, jars=jars))
+    read = job_files.DatasetFile.read(line.options.file, dict(line.options.variables))
+    raise typer.Exit(_run_file(cli, line, read, read.dataset.name))
 
 
 @app.command(context_settings=JOB)
@@ -90,7 +78,24 @@ def backfill(ctx: typer.Context) -> None:
     """Build a dataset for each step of a period: days, weeks or months."""
     line = job_line(ctx.args, "backfill")
     cli = operator(ctx, line.options.json)
-    raise typer.Exit(line.run_here(cli) if line.options.on == "local" else backfill_on_emr(cli, line))
+    if line.options.on == "local":
+        raise typer.Exit(line.run_here(cli))
+    from deltaic_datasets.run.backfill import requested_backfill
+    from deltaic_datasets.run.time_steps import LONGEST_RUN_ID
+
+    steps = requested_backfill(line.options).steps
+    read = job_files.DatasetFile.read(line.options.file, steps[0].variables)
+    # The run ids of the steps begin with the job's, so that the same command continues where a job has ended.
+    line.options.run_id = line.options.run_id or read.dataset.name.lstrip("_")[:LONGEST_RUN_ID]
+    raise typer.Exit(_run_file(cli, line, read, f"{steps[0].run_id}:{steps[-1].value}:{len(steps)}"))
+
+
+def _run_file(cli: Operator, line: JobLine, read: job_files.DatasetFile, name: str) -> int:
+    """Upload a dataset file and its drivers, run the job on EMR Serverless, and return its exit code."""
+    s3, bucket = cli.connection.client("s3"), cli.connection.jobs.bucket
+    jars, url = [job_files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
+    arguments = [url if each == line.options.file else each for each in line.for_emr()]
+    return line.run_on_emr(cli, name, arguments, jars=jars)
 
 
 @app.command(context_settings=JOB)
@@ -155,61 +160,3 @@ RUNS: tuple[Column, ...] = (
 
 
 app.registered_commands.extend(jobs.registered_commands)
-
-
-def backfill_on_emr(cli: Operator, line: JobLine) -> int:
-    """Run a job on EMR for each step of a backfill, one after the other, and return the exit code."""
-    from deltaic_datasets.run.backfill import requested_backfill
-    from deltaic_datasets.run.step_execution import run_steps
-
-    options = line.options
-    if options.detach:
-        raise InvalidParameter("a backfill cannot use --detach: it starts each step after the previous one has ended")
-    backfill = requested_backfill(options)
-    connection = cli.connection
-    s3, runs = connection.client("s3"), JobRuns(connection.jobs, connection.client)
-    read = job_files.DatasetFile.read(options.file, backfill.steps[0].variables)
-    jars = [job_files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
-    url = read.put(s3, connection.jobs.bucket)
-
-    def run(step: "BackfillStep", detail: "Detail") -> "StepResult":
-        arguments = [f"--set={name}={value}" for name, value in step.variables.items()]
-        arguments += ["--show-values"] * options.show_values + ["--json"] * options.json
-        arguments += [f"--runs={options.runs}"] * bool(options.runs)
-        arguments += [f"--delete-at-most={options.delete_at_most}"] * bool(options.delete_at_most)
-        job_request = request(
-            "run",
-            run_name(read.dataset.name),
-            [url, f"--wait={options.wait:g}", *arguments],
-            run_id=step.run_id,
-            memory=options.memory,
-            jars=jars,
-            minutes=options.minutes,
-        )
-        return _run_to_end(runs, job_request, detail)
-
-    stopped = "a started job continues; run the same command again to follow it and to start the others"
-    return run_job(
-        lambda _, update: run_steps(backfill, run, update, as_json=options.json),
-        as_json=options.json,
-        stopped=stopped,
-    )
-
-
-def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: "Detail") -> "StepResult":
-    """Start a job, or find the job that an earlier command started, wait until it ends, and return its result."""
-    from deltaic_datasets.run.step_execution import StepResult
-
-    began = datetime.now(UTC)
-    try:
-        started = runs.start(job_request)
-        while (now := runs.get(started)).state not in ENDED:
-            detail(f"{now.state.lower()}, {now.seconds:,.0f} s")
-            time.sleep(POLL_SECONDS)
-    except DeltaicError as refusal:
-        return StepResult("failed", refusal.message, exit_code(refusal))
-    if now.exit_code:
-        result = f"{now.state.lower()}: {now.details}" if now.details else now.state.lower()
-        return StepResult("failed", f"{result} (deltaic pipeline logs {started})", now.exit_code, now.seconds)
-    earlier = now.created < began.replace(microsecond=0)
-    return StepResult("skipped" if earlier else "done", f"job run {started}", seconds=now.seconds)
