@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jars import NEEDED, ensure_jars
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
 from deltaic_pipeline.spark.jvm import java_class
@@ -37,9 +38,13 @@ def start_with_archive(start: "Callable[[], SparkSession]", folder: str) -> "Spa
             return start()
         os.environ["PYSPARK_SUBMIT_ARGS"] = RECORDING
         try:
-            spark = start()
+            spark: SparkSession | None = start()
+        except PipelineError:
+            spark = None
         finally:
             del os.environ["PYSPARK_SUBMIT_ARGS"]
+        if spark is None:  # this Java has no base archive, and refuses the option
+            return start()
         load_classes(spark, folder)
         dump(spark, archive)
     return spark
