@@ -9,7 +9,7 @@ import boto3
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.deploy.sam import BuildTarget, build, deploy
+from deltaic_ops.deploy.sam import BuildTarget, build, deploy, package
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.deployments import Deployment, describe_deployment
 from deploy.emr import APPLICATION
@@ -20,6 +20,16 @@ from deploy.places import EmulatedDeployment, localemu, localstack_core
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of `sam build` for this machine's processor and Python."""
     return build(tmp_path_factory.mktemp("sam") / "build", BuildTarget.this_machine())
+
+
+@pytest.fixture(scope="session")
+def packaged(built: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Path:
+    """Return a folder with the template of a build whose code is uploaded, so that no deployment packs it again."""
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-code")
+    folder = built.parent / "packaged"
+    folder.mkdir()
+    package(built, "deploytest-code", embedded_aws.environment).rename(folder / "template.yaml")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -38,11 +48,11 @@ def alarm_topic(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
 
 @pytest.fixture(scope="session")
 def deploy_with(
-    built: Path, lake: str, alarm_topic: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
+    packaged: Path, lake: str, alarm_topic: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
 ) -> Callable[..., Deployment]:
     """Return a function that deploys or updates the stack with parameters of the template."""
 
-    def run(folder: Path = built, **parameters: str) -> Deployment:
+    def run(folder: Path = packaged, **parameters: str) -> Deployment:
         values = {
             "Stage": "deploytest",
             "Architecture": BuildTarget.this_machine().architecture,

@@ -26,6 +26,8 @@ LOG = logging.getLogger(__name__)
 FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
 LEVEL = "POWERTOOLS_LOG_LEVEL"
 LEAST_REQUESTS = 1000
+PAUSE_SECONDS = 0.25
+"""Pause of each reader between requests: the updates take a minute or more, in which these requests are enough."""
 REPEATED = {429, 503}
 """Statuses that clients retry (PROTOCOL.md, "REST APIs"): the embedded AWS delays functions while others start."""
 AUTHORIZER_STARVED = (500, '{"message":null}')
@@ -76,7 +78,7 @@ class Readers:
 
     def _loop(self, ask: Callable[[httpx.Client], object]) -> None:
         with self._client() as client:
-            while not self._over.is_set():
+            while not self._over.wait(PAUSE_SECONDS):
                 ask(client)
 
     def _list(self, client: httpx.Client) -> None:
@@ -128,17 +130,12 @@ def readers(admin: CatalogAdmin, embedded_aws: EmbeddedAws, endpoint: str, lake:
 
 
 @pytest.fixture
-def failing_build(built: Path) -> Path:
-    """Return a build whose template has a last resource that is never created; its paths are relative."""
-    folder = built.parent / "never-ready"
-    folder.mkdir()
-    for part in built.iterdir():
-        if part.name != "template.yaml":
-            (folder / part.name).symlink_to(part)
-    text = (built / "template.yaml").read_text(encoding="utf-8")
+def failing_build(packaged: Path, tmp_path: Path) -> Path:
+    """Return the folder of a packaged template with a last resource that is never created."""
+    text = (packaged / "template.yaml").read_text(encoding="utf-8")
     assert text.count("\nResources:\n") == 1
-    (folder / "template.yaml").write_text(text.replace("\nResources:\n", f"\nResources:{WAITS_IN_VAIN}"))
-    return folder
+    (tmp_path / "template.yaml").write_text(text.replace("\nResources:\n", f"\nResources:{WAITS_IN_VAIN}"))
+    return tmp_path
 
 
 def test_updates_and_rollbacks_fail_no_request(
