@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from bench.cold import build_layer
 from deltaic_checkpoint.checkpoint_creation import MAX_LOG_BYTES
+from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.deploy.sam_template import ROOT, load_template
 from deltalake import write_deltalake
 
@@ -36,8 +37,10 @@ class Layers:
 
 
 @pytest.fixture(scope="module", params=["arm64", "x86_64"])
-def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Layers:
+def layers(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Layers:
     target, architecture = tmp_path_factory.mktemp("layers"), str(request.param)
+    if BuildTarget.this_machine() == BuildTarget(request.param, "3.13"):
+        return Layers(architecture, built / "DeltaicLayer" / "python", built / "DeltalakeLayer" / "python")
     return Layers(
         architecture,
         build_layer(ROOT, target / "shared", architecture, "3.13"),
