@@ -78,6 +78,10 @@ def status(server: FilledServer, token: str) -> int:
     return httpx.get(f"{server.endpoint}/shares", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
 
 
+READ_SECONDS = 2.0
+"""Pause between reads, because the test must wait a minute until the server may download keys again."""
+
+
 class ReadingThread(threading.Thread):
     """Thread in which the published client reads repeatedly until an error."""
 
@@ -88,7 +92,7 @@ class ReadingThread(threading.Thread):
         self._profile = profile
 
     def run(self) -> None:
-        while not self.stopped.wait(0.5):
+        while not self.stopped.wait(READ_SECONDS):
             self.rows.append(len(delta_sharing.load_as_pandas(f"{self._profile}#sales.s.orders")))
 
     def keeps_reading(self, seconds: float = 0) -> bool:
