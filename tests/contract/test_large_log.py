@@ -32,6 +32,8 @@ FILES: Final = 1_000_000
 PARTS: Final = 1000
 MOST_TURNS: Final = 200
 """Delay of a writer between commits, because readers repeat the feed of all commits."""
+PAUSE_SECONDS: Final = 1.0
+"""Delay of a reader of small responses between them, because the large ones take half a minute."""
 FIRST: Final = 1
 """The version of the checkpoint with all of them."""
 SCHEMA = pa.schema([column("part", pa.string()), column("x", pa.int64())])
@@ -221,7 +223,7 @@ def read(history: History, table: Table, **body: Any) -> Summary:
 
 def repeat(done: threading.Event, ask: Callable[[], Any]) -> list[Any]:
     results = [ask()]
-    while not done.is_set():
+    while not done.wait(PAUSE_SECONDS):
         results.append(ask())
     return results
 
