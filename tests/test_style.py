@@ -61,7 +61,7 @@ deltaic_pipeline
   .arguments         .failures .table deltaic_terminal
   .maintenance       .failures .spark .table deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol
                      deltaic.pruning deltaic.storage deltaic_terminal
-  .usage_log         .failures .spark .table deltaic.catalog deltaic.errors deltaic.storage deltaic_terminal
+  .usage_log         .failures .spark .table deltaic.catalog deltaic.storage deltaic_terminal
   .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.partition_filters
                      deltaic.protocol deltaic_terminal
   .maintain          .arguments .failures .job_command .maintenance .spark .table deltaic.delta deltaic.settings

@@ -13,7 +13,7 @@ import pytest
 from deltaic.errors import NotFound
 from deltaic_ops.usage.plots import page
 from deltaic_ops.usage.usage_report import report
-from deltaic_pipeline.usage_log.attribution import COLUMNS
+from deltaic_pipeline.usage_log.log_lines import COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path

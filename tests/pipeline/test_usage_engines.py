@@ -11,7 +11,6 @@ import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import JobCatalog
-from deltaic_pipeline.usage_log import local_collection
 from deltaic_pipeline.usage_log.collection import CatalogFacts, UsageJob, UsageSummary, collect
 from deltaic_pipeline.usage_log.local_collection import collect_locally
 from deltaic_terminal.progress import silent
@@ -136,9 +135,7 @@ def test_both_engines_write_the_same_rows_and_continue_each_other(
     catalog: JobCatalog,
     place: Place,
     at_embedded_aws: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local_collection, "WINDOW_ROWS", 4)
     here, there = f"{place.location}/here", f"{place.location}/spark"
     for number, (requests, fetches) in enumerate(runs(place.folder)):
         job = UsageJob(requests, fetches, there, f"run-{number}", roles=["Signing", "o'brien"])

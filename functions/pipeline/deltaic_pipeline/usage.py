@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace, run_id: str, progress: Progress, report: R
         wait=timedelta(seconds=options.wait),
     )
     _check_before_start(job, catalog, has_run_id=bool(options.run_id))
-    if options.spark or find_spec("deltalake") is None:  # the package for clusters does not contain it
+    if options.spark or find_spec("duckdb") is None:  # the package for clusters does not contain it
         with step(progress, "Starting Spark") as report_progress:
             spark = session(
                 "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=report_progress
@@ -94,7 +94,8 @@ def _summary_lines(summary: UsageSummary) -> Iterator[str]:
         explained = f"{summary.explained:,} attributed to one request, {summary.unexplained:,} to none"
         yield f"fetches      {summary.fetches:,}, {summary.bytes_sent:,} bytes; {explained}"
     yield f"time         {summary.seconds:.1f} s"
-    total = sum(lines.total for lines in (summary.request_lines, summary.fetch_lines) if lines is not None)
+    logs = [lines for lines in (summary.request_lines, summary.fetch_lines) if lines is not None]
+    total = sum(lines.understood + lines.malformed + lines.others for lines in logs)
     if summary.engine == "local" and total > MOST_LINES:
         yield f"next         the logs have more than {MOST_LINES:,} lines: use --spark, or --on emr"
 

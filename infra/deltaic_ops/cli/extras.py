@@ -7,7 +7,10 @@ EXTRAS = {
     "load": ("duckdb", "python_calamine"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
-"""Modules that each extra installs. `cli/console.py`, `cli/local` and `table load` need the extra of the same name."""
+"""Modules that each extra installs.
+
+`cli/console.py`, `cli/local` and `table load` need the extra of the same name, and `usage collect` needs `load`.
+"""
 
 
 def missing_extra(extra: str) -> str:

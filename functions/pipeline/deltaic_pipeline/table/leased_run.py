@@ -84,7 +84,7 @@ def leased_run(  # noqa: PLR0913 -- the locations, their run, and the wait
 
 
 def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its rows
-    attempt: Attempt,
+    attempt: Attempt | None,
     target: DeltaTarget,
     entry: CatalogEntry | None,
     catalog: JobCatalog,
@@ -93,16 +93,18 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
 ) -> Sequence[str]:
     """Set the table's properties and comments, create its catalog entries, and return the names of new entries.
 
-    Every run repeats these steps, so the next run repairs a failed step. `version` is the table version with the run's
-    rows; None: the run had no rows. Raises `Unfinished` if either step failed, and `LeaseLost`.
+    Every run repeats these steps, so the next run repairs a failed step. Without an `attempt`, the table has its
+    properties and comments already. `version` is the table version with the run's rows; None: the run had no rows.
+    Raises `Unfinished` if either step failed, and `LeaseLost`.
     """
     missing: list[str] = []
     cause: DeltaicError | None = None
     created: Sequence[str] = ()
     try:
-        with step(progress, "Describing the table"), attempt.refusals():
-            if describe(attempt.spark, target):
-                attempt.confirm()
+        if attempt is not None:
+            with step(progress, "Describing the table"), attempt.refusals():
+                if describe(attempt.spark, target):
+                    attempt.confirm()
     except LeaseLost:
         raise
     except DeltaicError as failure:
@@ -113,7 +115,8 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
             with step(progress, f"Registering {entry.name}") as report:
                 created = catalog.register(entry)
                 details = [f"created {', '.join(created)}"] if created else []
-                if entry.history and not target.change_data_feed and not _records_changes(attempt.spark, target):
+                lacks_changes = entry.history and not target.change_data_feed
+                if attempt and lacks_changes and not _records_changes(attempt.spark, target):
                     details.append(f"recipients get no changes, because the table lacks {CHANGE_DATA_FEED}=true")
                 report("; ".join(details))
         except DeltaicError as failure:

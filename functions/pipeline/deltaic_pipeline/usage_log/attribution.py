@@ -5,7 +5,7 @@ identify the request, or a few requests within the same second. Credentials for 
 such a download is attributed to the request whose credentials were valid, if there is only one. A download without a
 request still has a recipient, from the session's name, and a table, from its location in the catalog (decision 60).
 
-The SQL runs in Spark and in DataFusion, the query engine of the library deltalake.
+The SQL runs in Spark and, with small replacements, in DuckDB.
 """
 
 # ruff: noqa: S608 -- the SQL has names of columns, and literals of days and roles
@@ -16,20 +16,7 @@ from typing import Final
 from deltaic.storage.sessions import READER_SESSION
 
 from deltaic_pipeline.spark.quoting import literal
-from deltaic_pipeline.usage_log.log_lines import FETCH_COLUMNS, REQUEST_COLUMNS
-
-COLUMNS: Final = {
-    "day": "DATE", "time": "TIMESTAMP", "kind": "STRING", "id": "STRING", "recipient_id": "STRING",
-    "recipient": "STRING", "token_id": "STRING", "request_id": "STRING", "explained_by": "INT", "operation": "STRING",
-    "share": "STRING", "schema": "STRING", "table": "STRING", "table_id": "STRING", "bucket": "STRING",
-    "key": "STRING", "status": "INT", "error_code": "STRING", "ended": "STRING", "bytes_sent": "BIGINT",
-    "object_bytes": "BIGINT", "files_signed": "BIGINT", "bytes_signed": "BIGINT", "deletion_vectors": "BIGINT",
-    "change_files": "BIGINT", "removed_files": "BIGINT", "lines": "BIGINT", "version": "BIGINT",
-    "end_version": "BIGINT", "response_format": "STRING", "predicates": "STRING", "row_limit": "BIGINT",
-    "max_files": "BIGINT", "is_page": "BOOLEAN", "duration_ms": "DOUBLE", "source_ip": "STRING",
-    "user_agent": "STRING", "session": "STRING", "signed_at": "STRING", "signed_until": "TIMESTAMP",
-    "locations": "ARRAY<STRING>",
-}  # fmt: skip
+from deltaic_pipeline.usage_log.log_lines import COLUMNS, FETCH_COLUMNS, REQUEST_COLUMNS
 
 COMMENTS: Final = {
     "kind": "request: a request to the server; fetch: a request to S3 for an object or a listing",
@@ -63,8 +50,8 @@ COUNTS: Final = (
 )
 """SQL for the counts of a summary, over the usage table's rows."""
 
-READ_OFTEN: Final = frozenset({"known_requests", "downloads"})
-"""Views that several other views read, so that engines should compute them once."""
+READ_OFTEN: Final = frozenset({"known_requests", "downloads", "usage_rows"})
+"""Views that are read several times, so that engines should compute them once."""
 
 _ROLE: Final = re.compile(r"[\w+=,.@-]+")
 _REQUEST: Final = tuple(f"`{name}`" for name in REQUEST_COLUMNS)
@@ -74,26 +61,26 @@ _CAUSE: Final = ("token_id", *_TABLE, "recipient")
 """Columns that a download gets from its request."""
 
 
-def views(roles: Sequence[str], since: str, window: str = "true") -> dict[str, str]:
+def views(roles: Sequence[str], since: str) -> dict[str, str]:
     """Return SQL of the views whose last, `usage_rows`, has the usage table's rows for requests and downloads.
 
     The views read `request_lines` and `fetch_lines`, which are the parsed logs, `recipients` with one row for each
     `session`, `tables` with each `location` of the catalog, and `usage`, the table's earlier rows, of which those from
-    the day `since` are candidates. Each row has a unique id. `roles` are names of IAM roles that sign URLs. `window` is
-    a condition on `time` for requests and downloads; `sessions` and `signing` must then be tables of all requests.
+    the day `since` are candidates. Each row has a unique id. `roles` are names of IAM roles that sign URLs.
     """
-    earlier = f"usage WHERE day >= DATE'{since}'"
     signers = ", ".join(literal(role) for role in roles if _ROLE.fullmatch(role)) or "''"
     same = "f.session = r.session AND startswith(f.object_url, r.location || '/')"
     until = f"r.time - {SKEW} AND r.signed_until + {SKEW}"
     cause = ", ".join(f"r.`{name}`" for name in ("request_id", *_CAUSE))
     place = ", ".join(f"t.`{name}`" for name in _TABLE)
+    columns = ", ".join(f"`{name}`" for name in COLUMNS)
     return {
-        "requests": _without_duplicates("request_lines", ", ".join(_REQUEST), window),
+        "stored": f"SELECT {columns} FROM usage WHERE day >= DATE'{since}'",
+        "requests": _without_duplicates("request_lines", ", ".join(_REQUEST)),
         "known_requests": f"""
             SELECT {", ".join(_REQUEST)} FROM requests
             UNION ALL SELECT {", ".join(f"u.{name}" for name in _REQUEST)}
-            FROM (SELECT * FROM {earlier} AND kind = 'request') AS u LEFT ANTI JOIN requests AS r ON u.id = r.id""",
+            FROM (SELECT * FROM stored WHERE kind = 'request') AS u ANTI JOIN requests AS r ON u.id = r.id""",
         "sessions": """
             SELECT session, max(recipient_id) AS recipient_id, max(recipient) AS recipient
             FROM (SELECT session, recipient_id, recipient FROM known_requests WHERE session IS NOT NULL
@@ -102,7 +89,7 @@ def views(roles: Sequence[str], since: str, window: str = "true") -> dict[str, s
         "signing": f"""
             SELECT {", ".join(_REQUEST)}, explode(array_distinct(locations)) AS location
             FROM known_requests WHERE session IS NOT NULL AND status = 200""",
-        "fetches": _without_duplicates("fetch_lines", ", ".join((*_FETCH, "role")), window),
+        "fetches": _without_duplicates("fetch_lines", ", ".join((*_FETCH, "role"))),
         # Downloads by recipients: their session belongs to a known recipient or to a signing role.
         "new_downloads": f"""
             SELECT {", ".join(f"f.{name}" for name in _FETCH)},
@@ -113,8 +100,8 @@ def views(roles: Sequence[str], since: str, window: str = "true") -> dict[str, s
             SELECT *, 's3://' || bucket || '/' || `key` AS object_url FROM (
                 SELECT * FROM new_downloads
                 UNION ALL SELECT {", ".join(f"u.{name}" for name in _FETCH)}, u.recipient_id, u.recipient
-                FROM (SELECT * FROM {earlier} AND kind = 'fetch' AND request_id IS NULL AND {window}) AS u
-                LEFT ANTI JOIN new_downloads AS d ON u.id = d.id) AS f""",
+                FROM (SELECT * FROM stored WHERE kind = 'fetch' AND request_id IS NULL) AS u
+                ANTI JOIN new_downloads AS d ON u.id = d.id) AS f""",
         # With several candidate requests, only the columns that all agree on are set.
         "explained": f"""
             SELECT id, CAST(count(DISTINCT request_id) AS INT) AS explained_by, {_agreed("request_id", *_CAUSE)} FROM (
@@ -125,7 +112,7 @@ def views(roles: Sequence[str], since: str, window: str = "true") -> dict[str, s
             ) AS p GROUP BY id""",
         "located": f"""
             SELECT id, {_agreed(*_TABLE)} FROM (
-                SELECT f.id, {place} FROM (SELECT d.* FROM downloads AS d LEFT ANTI JOIN explained AS e ON d.id = e.id)
+                SELECT f.id, {place} FROM (SELECT d.* FROM downloads AS d ANTI JOIN explained AS e ON d.id = e.id)
                 AS f JOIN tables AS t ON startswith(f.object_url, t.location || '/')) AS p GROUP BY id""",
         "usage_rows": f"""
             SELECT {_complete({name: f"r.`{name}`" for name in REQUEST_COLUMNS} | {"kind": "'request'"}, "r")}
@@ -146,9 +133,9 @@ _DOWNLOAD: Final = {
 }
 
 
-def _without_duplicates(lines: str, columns: str, window: str) -> str:
+def _without_duplicates(lines: str, columns: str) -> str:
     numbered = f"SELECT *, row_number() OVER (PARTITION BY id ORDER BY file) AS number FROM {lines}"
-    return f"SELECT {columns} FROM ({numbered} WHERE verdict = 'understood' AND {window}) AS l WHERE number = 1"
+    return f"SELECT {columns} FROM ({numbered} WHERE verdict = 'understood') AS l WHERE number = 1"
 
 
 def _agreed(*names: str) -> str:
@@ -158,6 +145,6 @@ def _agreed(*names: str) -> str:
 
 def _complete(expressions: dict[str, str], alias: str) -> str:
     values = {**expressions, "day": f"CAST({alias}.time AS DATE)"}
-    # The union gives a null time its type; a cast in DataFusion would remove the time zone.
+    # The union gives a null time its type; a cast in DuckDB would remove the time zone.
     casts = {name: "{}" if kind == "TIMESTAMP" else f"CAST({{}} AS {kind})" for name, kind in COLUMNS.items()}
     return ", ".join(f"{cast.format(values.get(name, 'NULL'))} AS `{name}`" for name, cast in casts.items())

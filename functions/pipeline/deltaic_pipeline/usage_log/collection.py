@@ -18,7 +18,8 @@ from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction, exists, find_commit
 from deltaic_pipeline.table.writing import write
-from deltaic_pipeline.usage_log.attribution import COLUMNS, COMMENTS, COUNTS, READ_OFTEN, views
+from deltaic_pipeline.usage_log.attribution import COMMENTS, COUNTS, READ_OFTEN, views
+from deltaic_pipeline.usage_log.log_lines import COLUMNS
 from deltaic_pipeline.usage_log.log_rows import LineCounts, count_lines, fetches, requests
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _merge(attempt: Attempt, job: UsageJob, facts: CatalogFacts, progress: Progr
         with step(progress, "Attributing downloads to requests") as report:
             with show_tasks(spark, attempt.group, report):
                 _create_views(stack, spark, job, facts, earliest_day(request_lines, fetch_lines))
-                rows = _persist(stack, _commented(spark.table("usage_rows")))
+                rows = _commented(spark.table("usage_rows"))
                 counts: Any = rows.selectExpr(*COUNTS).first()
             report(f"{counts['requests']:,} requests, {counts['fetches']:,} fetches")
         with step(progress, f"Merging into {job.target}") as report:

@@ -22,22 +22,28 @@ if TYPE_CHECKING:
 UNDERSTOOD, MALFORMED, OTHER = "understood", "malformed", "other"
 """Verdicts on a line; an `other` line of the functions' log does not describe a request."""
 
-REQUEST_COLUMNS: Final = {
-    "time": "TIMESTAMP", "id": "STRING", "request_id": "STRING", "recipient_id": "STRING", "recipient": "STRING",
-    "token_id": "STRING", "operation": "STRING", "share": "STRING", "schema": "STRING", "table": "STRING",
-    "table_id": "STRING", "locations": "ARRAY<STRING>", "session": "STRING", "signed_at": "STRING",
-    "signed_until": "TIMESTAMP", "status": "INT", "error_code": "STRING", "ended": "STRING", "version": "BIGINT",
+COLUMNS: Final = {
+    "day": "DATE", "time": "TIMESTAMP", "kind": "STRING", "id": "STRING", "recipient_id": "STRING",
+    "recipient": "STRING", "token_id": "STRING", "request_id": "STRING", "explained_by": "INT", "operation": "STRING",
+    "share": "STRING", "schema": "STRING", "table": "STRING", "table_id": "STRING", "bucket": "STRING",
+    "key": "STRING", "status": "INT", "error_code": "STRING", "ended": "STRING", "bytes_sent": "BIGINT",
+    "object_bytes": "BIGINT", "files_signed": "BIGINT", "bytes_signed": "BIGINT", "deletion_vectors": "BIGINT",
+    "change_files": "BIGINT", "removed_files": "BIGINT", "lines": "BIGINT", "version": "BIGINT",
     "end_version": "BIGINT", "response_format": "STRING", "predicates": "STRING", "row_limit": "BIGINT",
-    "max_files": "BIGINT", "is_page": "BOOLEAN", "files_signed": "BIGINT", "bytes_signed": "BIGINT",
-    "deletion_vectors": "BIGINT", "change_files": "BIGINT", "removed_files": "BIGINT", "lines": "BIGINT",
-    "duration_ms": "DOUBLE", "source_ip": "STRING", "user_agent": "STRING",
+    "max_files": "BIGINT", "is_page": "BOOLEAN", "duration_ms": "DOUBLE", "source_ip": "STRING",
+    "user_agent": "STRING", "session": "STRING", "signed_at": "STRING", "signed_until": "TIMESTAMP",
+    "locations": "ARRAY<STRING>",
 }  # fmt: skip
+"""Columns of the usage table, with Spark's types."""
 
-FETCH_COLUMNS: Final = {
-    "time": "TIMESTAMP", "id": "STRING", "operation": "STRING", "role": "STRING", "session": "STRING",
-    "signed_at": "STRING", "bucket": "STRING", "key": "STRING", "status": "INT", "error_code": "STRING",
-    "bytes_sent": "BIGINT", "object_bytes": "BIGINT", "duration_ms": "DOUBLE", "source_ip": "STRING",
-    "user_agent": "STRING",
+_NOT_OF_A_REQUEST: Final = frozenset({"day", "kind", "explained_by", "bucket", "key", "bytes_sent", "object_bytes"})
+REQUEST_COLUMNS: Final = {name: kind for name, kind in COLUMNS.items() if name not in _NOT_OF_A_REQUEST}
+FETCH_COLUMNS: Final = {"role": "STRING"} | {
+    name: COLUMNS[name]
+    for name in (
+        "time", "id", "operation", "session", "signed_at", "bucket", "key", "status", "error_code", "bytes_sent",
+        "object_bytes", "duration_ms", "source_ip", "user_agent",
+    )
 }  # fmt: skip
 
 LINE_COLUMNS: Final = {"verdict": "STRING", "file": "STRING"}
@@ -99,7 +105,7 @@ def request_rows(line: str, file: str) -> Iterator[Sequence[Any]]:
                 yield UNDERSTOOD, file, *fields
             else:
                 is_event = '"endpoint"' in message and '"requestId"' in message
-                yield MALFORMED if is_event else OTHER, file, *_NO_REQUEST
+                yield MALFORMED if is_event else OTHER, file, *(None,) * len(REQUEST_COLUMNS)
 
 
 def _request(message: str) -> Sequence[Any] | None:
@@ -130,25 +136,22 @@ def fetch_rows(line: str, file: str) -> Iterator[Sequence[Any]]:
     match = _LINE.fullmatch(line)
     at = _time(match[2], "%d/%b/%Y:%H:%M:%S %z") if match else None
     if match is None or at is None:
-        yield MALFORMED, file, *_NO_FETCH
+        yield MALFORMED, file, *(None,) * len(FETCH_COLUMNS)
         return
     bucket, _, source_ip, requester, number, operation, key, target, status, error, sent, size, took, rest = (
         match.groups()
     )
     path, _, query = (target or "").partition("?")
     _, _, signed_at = f"&{query}".partition("&X-Amz-Date=")
-    agent = _AGENT.match(rest or "")
+    agent, prefix, session = _AGENT.match(rest or ""), _PREFIX.search(query), _SESSION.fullmatch(requester)
+    listed = _decoded(prefix[1]) if prefix else ""  # a listing has no key
     yield (
-        UNDERSTOOD, file, at, f"fetch/{number}/{operation}/{key}", operation, *_session(requester),
-        signed_at.partition("&")[0] or None, bucket, _prefix(query) if key == "-" else _key(key, path),
+        UNDERSTOOD, file, session and session[1], at, f"fetch/{number}/{operation}/{key}", operation,
+        session and session[2], signed_at.partition("&")[0] or None, bucket, listed if key == "-" else _key(key, path),
         None if status == "-" else int(status), None if error == "-" else error, _integer(sent) or 0, _integer(size),
         None if took == "-" else float(took), None if source_ip == "-" else source_ip,
         agent[1][:_LONGEST_AGENT] or None if agent else None,
     )  # fmt: skip
-
-
-_NO_REQUEST: Final = (None,) * len(REQUEST_COLUMNS)
-_NO_FETCH: Final = (None,) * len(FETCH_COLUMNS)
 
 
 def arrow_schema(columns: dict[str, str]) -> "pa.Schema":
@@ -182,18 +185,6 @@ def _time(text: str, form: str) -> int | None:
     with suppress(ValueError):
         return _microseconds(datetime.strptime(text, form))  # noqa: DTZ007 -- the format has %z
     return None
-
-
-@lru_cache(maxsize=1 << 12)
-def _session(requester: str) -> tuple[str | None, str | None]:
-    match = _SESSION.fullmatch(requester)
-    return (match[1], match[2]) if match else (None, None)
-
-
-def _prefix(query: str) -> str:
-    """Return the prefix of a listing, which has no key."""
-    prefix = _PREFIX.search(query)
-    return _decoded(prefix[1]) if prefix else ""
 
 
 @lru_cache(maxsize=1 << 14)

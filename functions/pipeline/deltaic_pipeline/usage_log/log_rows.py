@@ -23,8 +23,8 @@ COUNTS: Final = (
     "count(CASE WHEN verdict = 'understood' THEN 1 END) AS understood",
     "count(CASE WHEN verdict = 'malformed' THEN 1 END) AS malformed",
     "count(CASE WHEN verdict = 'other' THEN 1 END) AS others",
-    "min(CAST(time AS DATE)) AS first",
-    "min(CASE WHEN verdict = 'malformed' THEN file END) AS malformed_in",
+    "coalesce(CAST(CAST(min(time) AS DATE) AS STRING), '') AS first",
+    "coalesce(min(CASE WHEN verdict = 'malformed' THEN file END), '') AS malformed_in",
 )
 """SQL for the fields of `LineCounts`."""
 
@@ -42,16 +42,6 @@ class LineCounts:
     """Date of the oldest parsed line, such as `2026-11-22`; empty if there is none."""
 
     malformed_in: str
-
-    @classmethod
-    def of_row(cls, row: dict[str, Any]) -> "LineCounts":
-        """Return the counts in a row of the query `COUNTS`."""
-        return cls(**row | {"first": str(row["first"] or ""), "malformed_in": row["malformed_in"] or ""})
-
-    @property
-    def total(self) -> int:
-        """Return the number of all lines."""
-        return self.understood + self.malformed + self.others
 
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
@@ -81,4 +71,4 @@ def _parsed(spark: "SparkSession", paths: Sequence[str], parse: Parse, columns: 
 def count_lines(rows: "DataFrame") -> LineCounts:
     """Count the parsed, malformed and other (unrelated) lines of a log."""
     counts: Any = rows.selectExpr(*COUNTS).first()
-    return LineCounts.of_row(counts.asDict())
+    return LineCounts(**counts.asDict())

@@ -8,6 +8,7 @@ import typer
 from deltaic.errors import DeltaicError, InvalidParameter
 
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator, operator, wire
@@ -38,6 +39,8 @@ def collect(ctx: typer.Context) -> None:
             "missing locations: use --requests, --fetches and --to. Without them, the command reads the logs of "
             f"`deltaic serve`, and {folder} has none"
         )
+    if line.options.on == "local" and not line.options.spark and (remedy := missing_extra("load")):
+        raise InvalidParameter(f"{remedy}, or use --spark")
     raise typer.Exit(line.run(cli, line.options.to))
 
 
