@@ -93,10 +93,10 @@ deltaic_ops
   .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .load              .inspection deltaic.catalog deltaic.errors deltaic.protocol
-  .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
-                     deltaic.partition_filters deltaic.storage deltaic_pipeline.view_refresh
-  .console           .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
-                     deltaic.errors deltaic.protocol deltaic.scheduled deltaic.sharing
+  .checks            .deploy .inspection .local .rights .usage delta_sharing_conformance deltaic.catalog deltaic.errors
+                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
+  .console           .checks .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
+                     deltaic.errors deltaic.protocol deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
   .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
   .cli               .checks .console .declared .deploy .inspection .jobs .load .local .localstack .rights .usage

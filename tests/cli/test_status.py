@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
-import deltalake
-import pyarrow as pa
 import pytest
+from cli.test_usage import row, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 SOON = datetime.now(UTC).replace(microsecond=0) + timedelta(days=20)
-SCHEMA = pa.schema([
-    ("time", pa.timestamp("us", "UTC")), ("day", pa.date32()), ("status", pa.int32()), ("token_id", pa.string()),
-    *((name, pa.string()) for name in ("recipient", "share", "schema", "table")),
-])  # fmt: skip
 
 
 @contextmanager
@@ -115,12 +110,14 @@ def test_findings_are_those_of_doctor(served: Deltaic, admin: CatalogAdmin) -> N
 
 def test_last_read_is_from_the_usage_table_without_checks_and_refusals(served: Deltaic, tmp_path: Path) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
-    rows: list[dict[str, Any]] = [
-        {"time": now - timedelta(days), "status": status, "token_id": token, "recipient": "alice"}
-        for days, status, token in ((0.1, 403, "t"), (0.2, 200, "check-1"), (1.5, 200, "t"), (3, 206, None))
-    ]
-    rows = [{**row, "day": row["time"].date(), "share": "s", "schema": "d", "table": "t"} for row in rows]
-    deltalake.write_deltalake(str(tmp_path / "usage"), pa.Table.from_pylist(rows, SCHEMA), partition_by=["day"])
+    requests: list[tuple[float, int, dict[str, Any]]] = [
+        (0.1, 403, {}), (0.2, 200, {"token_id": "check-1"}), (0.3, 200, {"table": None}), (1.5, 200, {}), (3, 206, {}),
+    ]  # fmt: skip
+    rows = []
+    for days, status, more in requests:
+        time = now - timedelta(days)
+        rows.append(row("request", "alice") | {"time": time, "day": time.date(), "status": status, **more})
+    written(tmp_path / "usage", rows)
     at = f"{now - timedelta(1.5):%Y-%m-%dT%H:%M:%SZ}"
     shown = served.json(f"status --usage {tmp_path}/usage")
     assert shown["lastRead"] == {"at": at, "recipient": "alice", "table": "s.d.t"}

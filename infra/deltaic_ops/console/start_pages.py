@@ -2,20 +2,17 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import UTC, datetime, timedelta
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError
-from deltaic.scheduled.expirations import scan_expirations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from deltaic_ops.checks.overview import DAYS, read_overview
 from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, MAX_WAIT_SECONDS, BackgroundJob
-from deltaic_ops.console.console_context import ConsoleContext, Handler, link
-from deltaic_ops.console.usage_pages import start_usage
+from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
 
 _READERS: Final = 8
 _MAX_TABLES: Final = 1000
@@ -23,9 +20,6 @@ _MAX_TABLES: Final = 1000
 
 _LONG_AGE_SECONDS: Final = 300.0
 _MAX_MATCHES: Final = 200
-_FIRST: Final = 5
-"""Number of reads on the start page."""
-_DAYS: Final = 30
 
 
 class _Name(NamedTuple):
@@ -35,32 +29,17 @@ class _Name(NamedTuple):
 
 
 def start(context: ConsoleContext, request: Request) -> Response:
-    """Show counts, what expires, the doctor's findings, the latest reads, and what to do next."""
-    admin, now = context.provider.admin, datetime.now(UTC)
+    """Show counts, what expires, findings, the latest reads, and what to do next."""
+    provider = context.provider
 
-    def find_endings(_: object) -> Any:
-        return scan_expirations(admin, now, now + timedelta(days=_DAYS))
+    def read(_: object) -> Any:
+        return read_overview(provider.admin, provider.usage, provider.environment)
 
-    endings = context.jobs.start("ends", "Searching for what expires", find_endings, max_age=MAX_AGE_SECONDS)
-    jobs = {"names": _list_names(context), "endings": endings, "usage": start_usage(context, _DAYS)}
-    wait([job.future for job in jobs.values()], MAX_WAIT_SECONDS)
-    results: dict[str, Any] = {key: job.result() if job.is_done else (None, "") for key, job in jobs.items()}
-    names, usage, doctor = results["names"][0], results["usage"][0], context.jobs.get("findings")
-    uses = [use for use in usage.report.uses if use.requests > use.refused or use.fetches] if usage else []
-    kinds = [name.kind for name in names or ()]
-    return context.page(
-        request,
-        "start.html",
-        refresh="" if all(job.is_done for job in jobs.values()) else "1",
-        counts={kind: kinds.count(kind) for kind in ("share", "table", "recipient")} if names is not None else {},
-        first_share=next((name for name in names or () if name.kind == "share"), None),
-        endings=results["endings"][0],
-        days=_DAYS,
-        uses=sorted(uses, key=attrgetter("last_at"), reverse=True)[:_FIRST] if usage else None,
-        errors={key: error for key, (_, error) in results.items()},
-        findings=doctor.result()[0] if doctor is not None and doctor.is_done else None,
-        examined_at=doctor and datetime.fromtimestamp(doctor.started_at, UTC),
-    )
+    job = context.jobs.start("overview", "Reading the catalog", read, max_age=MAX_AGE_SECONDS)
+    if not finishes_soon(job):
+        return context.waiting_page(request, job)
+    results, errors = job.future.result()
+    return context.page(request, "start.html", results=results, errors=errors, days=DAYS)
 
 
 def search(context: ConsoleContext, request: Request) -> Response:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -239,23 +240,16 @@ def last_uses(
     return uses
 
 
-def last_read(location: str, environment: Mapping[str, str]) -> tuple[datetime, str, str] | None:
-    """Return time, recipient and table of the last successful request or download in the last `DAYS` days.
+def last_reads(location: str, environment: Mapping[str, str], count: int) -> list[Use]:
+    """Return up to `count` uses of tables in the last `DAYS` days that succeeded, the latest first.
 
-    Requests of `deltaic verify` and `deltaic doctor` do not count. Raises NotFound without a usage table, Unavailable.
+    Raises NotFound without a usage table, and Unavailable.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = ["time", "recipient", "share", "schema", "table"]
-    answered = ~pc.coalesce(pc.field("status") >= ERROR, pa.scalar(value=False))
-    is_read = answered & pc.field("table").is_valid() & pc.field("recipient").is_valid() & ~is_check_row()
-    with usage_table(location, environment) as table:
-        for number in range(DAYS):
-            day = pc.field("day") == pa.scalar(datetime.now(UTC).date() - timedelta(number), pa.date32())
-            batches = table.to_batches(columns=columns, filter=day & is_read)
-            latest = [row for each in batches for row in each.sort_by([("time", "descending")]).slice(0, 1).to_pylist()]
-            if latest:
-                row = max(latest, key=lambda row: row["time"])
-                return row["time"], row["recipient"], ".".join(row[name] for name in columns[2:])
-    return None
+    reads: list[Use] = []
+    for days in (2, DAYS):
+        # Rejected requests have no known table, because no names are passed.
+        uses = report(location, days, environment, lambda _: ()).uses
+        reads = [use for use in uses if use.table.count(".") > 1 and (use.requests > use.refused or use.fetches)]
+        if len(reads) >= count:
+            break
+    return sorted(reads, key=attrgetter("last_at"), reverse=True)[:count]
