@@ -1,6 +1,8 @@
 """Test the grid at /explore: more rows, the order by a column, counts, and how smoothly it scrolls."""
 
 import json
+import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("tables")]
 
 ROWS = 100_500
-COLUMNS = 120
+COLUMNS = 300
 SHIFTS = """
     window.shifts = [];
     const add = (entry) => shifts.push({value: entry.value, recent: entry.hadRecentInput});
@@ -38,7 +40,7 @@ def tables(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> None
     words = ["b", None, "\N{GRINNING FACE}", "a", "\N{FULLWIDTH LATIN SMALL LETTER A}", "two\nlines", "a"]
     content = {
         "long": pa.table({"id": range(ROWS), "name": [f"customer {number % 5000}" for number in range(ROWS)]}),
-        "wide": pa.table({f"c{at}": [f"{row}.{at}" for row in range(40)] for at in range(COLUMNS)}),
+        "wide": pa.table({f"c{at}": [f"{row}.{at}" for row in range(100)] for at in range(COLUMNS)}),
         "words": pa.table({
             "at": range(len(words)),
             "word": pa.array(words),
@@ -121,10 +123,9 @@ def test_header_sorts_rows(signed_in: Page, name: str, ascending: list[int], des
     assert "two↵lines" in column(page, 2)
 
 
-def test_wide_table_has_elements_only_for_cells_in_view(signed_in: Page) -> None:
+def test_columns_of_a_wide_table_are_below_their_heads(signed_in: Page) -> None:
     page = signed_in
     choose(page, "wide")
-    assert page.locator("#grid tbody td").count() < 40 * COLUMNS / 3
     page.locator("#grid").evaluate("grid => grid.scrollLeft = grid.scrollWidth")
     cell = page.locator("#grid tbody tr").first.locator("td").last
     expect(cell).to_have_text(f"0.{COLUMNS - 1}")
@@ -138,7 +139,10 @@ def test_nothing_moves_and_no_task_is_long_while_rows_scroll(browser: Browser, p
         page.add_init_script(SHIFTS)
         page.goto(f"{provider.endpoint}/explore")
         page.set_input_files("#file", str(provider.profile))
+        expect(page.locator("#look")).to_be_visible()
+        started = time.monotonic()
         choose(page, "long")
+        print(f"first rows after {time.monotonic() - started:.2f} s at a load of {os.getloadavg()[0]:.1f}")  # noqa: T201 -- a figure
         page.get_by_role("button", name="Up to 100,000 rows").click()
         expect(page.locator("#count")).to_contain_text("The first 100,000 rows", timeout=30_000)
         browser.start_tracing(page=page, categories=["toplevel"])
@@ -152,6 +156,16 @@ def test_nothing_moves_and_no_task_is_long_while_rows_scroll(browser: Browser, p
         shifts = page.evaluate("() => shifts")
     assert sum(shift["value"] for shift in shifts if not shift["recent"]) < 0.05
     assert 0 < longest < 200
+
+
+def test_no_task_is_long_while_a_wide_table_is_read_and_scrolls(browser: Browser, signed_in: Page) -> None:
+    expect(signed_in.locator("#look")).to_be_visible()
+    browser.start_tracing(page=signed_in, categories=["toplevel"])
+    choose(signed_in, "wide")
+    signed_in.evaluate(SCROLL)
+    signed_in.evaluate(SCROLL.replace("scrollTop", "scrollLeft").replace("scrollHeight", "scrollWidth"))
+    assert 0 < longest_task(browser.stop_tracing()) < 200
+    assert signed_in.locator("#grid td").count() < 2000
 
 
 def longest_task(trace: bytes) -> float:

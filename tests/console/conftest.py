@@ -61,7 +61,7 @@ class Visitor:
             _, _, url = response.headers["refresh"].partition("url=")
             response = self.http.get(url or response.request.url)
         assert response.status_code == status, response.text
-        return re.sub(' data-label="[^"]*"', "", response.text)
+        return response.text
 
 
 def open_visitor(link: str) -> Visitor:

@@ -45,7 +45,7 @@ def empty_provider() -> Provider:
         [],
         {},
         list,
-        lambda _arguments, _goes_on: fail(),
+        lambda _: fail(),
     )
 
 

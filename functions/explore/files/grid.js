@@ -4,7 +4,7 @@ import { compare } from "./filters.js";
 import { cellText, isNumber, typeText } from "./values.js";
 
 const CELL_CHARACTERS = 2000;
-const WIDEST = 60; // characters of a column
+const ROW_HEIGHT = 28; // pixels, as in the styles
 const AROUND = 8; // rows and columns around the view that are elements too
 const KINDS = { insert: "inserted", delete: "deleted", update_preimage: "before update", update_postimage: "updated" };
 
@@ -18,70 +18,47 @@ export function make(tag, properties = {}, ...children) {
 /** Return the parts of a name, so that a long one breaks after `_`. */
 export const breakable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
 
-/**
- * Rows in a box that scrolls: only the cells in view are elements. A click on a header sorts all rows of the grid.
- * Columns keep their widths, except that a longer value in view widens its column.
- */
+/** Rows in a box that scrolls: only cells in view are elements. A click on a header sorts all. Columns only get wider. */
 export class Grid {
   #box;
   #onSort;
   #columns = [];
-  #rows = [];
+  #rows;
   #shown = []; // the rows in the shown order
-  #order = null; // {at, descending}
-  #widths = []; // characters of each column
-  #from; // the rows that are elements, up to #to, with the columns from #left to #right
-  #to;
-  #left;
-  #right;
+  #order; // {at, descending}
+  #heads = [];
+  #body = make("tbody");
+  #from = 0; // the rows that are elements, up to #to
+  #to = 0;
+  #left = 0; // the columns whose cells are elements, up to #right
+  #right = 0;
 
   /** `onSort` is called with `{name, descending}`, or null for the order of the files. */
   constructor(box, onSort = () => {}) {
     this.#box = box;
     this.#onSort = onSort;
     box.addEventListener("scroll", () => this.#draw(), { passive: true });
-    new ResizeObserver(() => (this.table ? this.#draw() : this.#build())).observe(box);
+    new ResizeObserver(() => this.#draw()).observe(box);
   }
 
   /** Show other columns and rows, of which some may come later; a column of type `kind` has kinds of changes. */
   show(columns, rows) {
-    this.table = null;
     this.#columns = columns;
-    this.#rows = this.#shown = rows;
     this.#order = null;
-    this.#box.replaceChildren();
-    this.#build();
-  }
-
-  /** Create the table and measure it, which is possible only if it is not hidden. */
-  #build() {
-    if (!this.#columns.length || !this.#box.offsetParent) return;
-    this.#widths = this.#columns.map(() => 4);
-    this.#left = this.#right = 0;
-    const heads = this.#columns.map((column, at) => this.#head(column, at));
-    this.body = make("tbody", {}, make("tr", {}, make("td", {}, "0")));
-    this.cols = make("colgroup", {}, ...heads.map(() => make("col")));
-    this.table = make("table", {}, this.cols, make("thead", {}, make("tr", {}, ...heads)), this.body);
-    this.list = make("div", { className: "list" }, this.table);
-    this.#box.replaceChildren(this.list);
-    this.#box.scrollTop = 0;
-    this.heads = heads.map((head) => Math.ceil(head.getBoundingClientRect().width));
-    this.rowHeight = this.body.firstChild.getBoundingClientRect().height;
-    this.headHeight = this.table.offsetHeight - this.body.offsetHeight;
-    this.table.className = "fixed";
-    this.#fit();
-    this.update(this.#rows);
+    this.#heads = columns.map((column, at) => this.#head(column, at));
+    const table = make("table", {}, make("thead", {}, make("tr", {}, ...this.#heads)), this.#body);
+    this.#box.replaceChildren(...(columns.length ? [make("div", { className: "list" }, table)] : []));
+    this.#box.scrollTop = this.#box.scrollLeft = this.#left = this.#right = 0;
+    this.update(rows);
   }
 
   /** Show rows that were added at the end, too. */
   update(rows) {
     this.#rows = rows;
-    this.#shown = this.#order ? sorted(rows, this.#order.at, this.#columns[this.#order.at].type, this.#order.descending ? -1 : 1) : rows;
-    if (!this.table) return;
-    this.body.replaceChildren();
-    this.#from = this.#to = 0;
-    this.table.setAttribute("aria-rowcount", rows.length + 1);
-    this.list.style.height = `${this.headHeight + rows.length * this.rowHeight}px`;
+    const { at, descending } = this.#order ?? {};
+    this.#shown = this.#order ? sorted(rows, at, this.#columns[at].type, descending ? -1 : 1) : rows;
+    this.#from = this.#to = 0; // all are drawn again
+    this.#body.parentNode.ariaRowCount = rows.length + 1;
     this.#draw();
   }
 
@@ -91,7 +68,7 @@ export class Grid {
     sort.addEventListener("click", () => {
       const { at: before, descending } = this.#order ?? {};
       this.#order = before !== at ? { at, descending: false } : descending ? null : { at, descending: true };
-      this.table.querySelectorAll("th").forEach((head, other) => {
+      this.#heads.forEach((head, other) => {
         head.ariaSort = other !== this.#order?.at ? null : this.#order.descending ? "descending" : "ascending";
       });
       this.update(this.#rows);
@@ -100,52 +77,34 @@ export class Grid {
     return make("th", { scope: "col", className: isNumber(type) ? "number" : "", title: `${name}: ${text}` }, sort);
   }
 
-  /** Return whether a text is longer than those before it in the column, and remember its length. */
-  #widen(at, text) {
-    const length = Math.min(text?.length ?? 4, WIDEST);
-    const wider = length > this.#widths[at];
-    if (wider) this.#widths[at] = length;
-    return wider;
-  }
-
-  #fit() {
-    this.#widths.forEach((characters, at) => {
-      this.cols.children[at].style.width = `max(${this.heads[at]}px, calc(${characters}ch + 1.4rem))`;
-    });
-    this.lefts = [...this.table.querySelectorAll("th")].map((head) => head.offsetLeft);
-  }
-
   #draw() {
     const { scrollTop, scrollLeft, clientHeight, clientWidth } = this.#box;
-    const from = Math.max(0, Math.floor((scrollTop - this.headHeight) / this.rowHeight) - AROUND);
-    const to = Math.min(this.#shown.length, Math.ceil((scrollTop + clientHeight) / this.rowHeight) + AROUND);
-    const left = this.lefts.findLastIndex((x) => x <= scrollLeft);
-    const right = this.lefts.filter((x) => x < scrollLeft + clientWidth).length;
+    const from = Math.max(0, Math.floor(scrollTop / ROW_HEIGHT) - AROUND);
+    const to = Math.min(this.#shown.length, Math.ceil((scrollTop + clientHeight) / ROW_HEIGHT) + AROUND);
+    const lefts = this.#heads.map((head) => head.offsetLeft);
+    const left = lefts.findLastIndex((x) => x <= scrollLeft);
+    const right = lefts.filter((x) => x < scrollLeft + clientWidth).length;
     const isOutside = left < this.#left || right > this.#right;
-    if (isOutside) [this.#left, this.#right] = [Math.max(0, left - AROUND), Math.min(this.lefts.length, right + AROUND)];
+    if (isOutside) [this.#left, this.#right] = [Math.max(0, left - AROUND), Math.min(lefts.length, right + AROUND)];
     if (isOutside || from >= this.#to || to <= this.#from) {
-      this.body.replaceChildren();
+      this.#body.replaceChildren();
       this.#from = this.#to = from;
     }
-    for (; this.#from < from; this.#from++) this.body.firstChild.remove();
-    for (; this.#to > to; this.#to--) this.body.lastChild.remove();
-    let wider = false;
-    const line = (at) => {
-      const row = make("tr", { ariaRowIndex: at + 2 });
-      if (this.#left) row.append(make("td", { colSpan: this.#left }));
-      for (let column = this.#left; column < this.#right; column++) {
-        const { type } = this.#columns[column];
-        const text = cellText(this.#shown[at][column], type);
-        wider = this.#widen(column, text) || wider;
-        row.append(cell(text, type));
-      }
-      if (this.#right < this.lefts.length) row.append(make("td", { colSpan: this.lefts.length - this.#right }));
-      return row;
-    };
-    while (this.#from > from) this.body.prepend(line(--this.#from));
-    while (this.#to < to) this.body.append(line(this.#to++));
-    if (wider) this.#fit();
-    this.body.style.setProperty("--above", `${this.#from * this.rowHeight}px`);
+    for (; this.#from < from; this.#from++) this.#body.firstChild.remove();
+    for (; this.#to > to; this.#to--) this.#body.lastChild.remove();
+    while (this.#from > from) this.#body.prepend(this.#line(--this.#from));
+    while (this.#to < to) this.#body.append(this.#line(this.#to++));
+    this.#box.style = `--above: ${from}; --rows: ${this.#shown.length}`;
+    const widths = this.#heads.map((head) => head.offsetWidth);
+    this.#heads.forEach((head, at) => (head.style.minWidth = `${widths[at]}px`));
+  }
+
+  #line(at) {
+    const space = (columns) => (columns ? [make("td", { colSpan: columns })] : []);
+    const cells = this.#columns.slice(this.#left, this.#right).map(({ type }, column) => {
+      return cell(cellText(this.#shown[at][this.#left + column], type), type);
+    });
+    return make("tr", { ariaRowIndex: at + 2 }, ...space(this.#left), ...cells, ...space(this.#columns.length - this.#right));
   }
 }
 

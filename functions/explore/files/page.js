@@ -82,7 +82,7 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
 }
 $("leave").addEventListener("click", () => location.reload());
 
-let reading = null; // reads the columns of all tables, once
+let reading = null; // whether the columns of all tables are being read; null before
 
 /** Show what the text matches: names, and columns as far as they are read. */
 function search() {
@@ -97,30 +97,25 @@ function search() {
     matches += Number(!button.hidden);
   }
   for (const group of $("tree").querySelectorAll("details > div")) group.hidden = !group.querySelector("button:not([hidden])");
-  if (text.length > 1) reading ??= readColumns();
+  if (text.length > 1 && reading === null) readColumns();
   const result = matches ? `${matches} of ${entries.size}` : `No table, folder or column matches “${$("search").value.trim()}”.`;
-  $("found").textContent = text ? (reading?.left ? "Reading the names of columns …" : result) : "";
+  $("found").textContent = text ? (reading ? "Reading the names of columns …" : result) : "";
 }
 $("search").addEventListener("input", search);
 
-/** Read the columns of the tables for the search, four at a time; return how many are left. */
-function readColumns() {
-  const tables = [...entries.values()].filter(({ item }) => !item.kind).slice(0, SEARCHED_TABLES);
-  const progress = { left: tables.length };
-  const queue = tables.values();
-  const work = async () => {
-    for (const entry of queue) {
-      const metadata = await sharing.metadata(entry.item).catch(() => null);
-      entry.columns = metadata?.fields.map((field) => field.name) ?? [];
-      progress.left -= 1;
-      search();
-    }
-  };
-  for (let worker = 0; worker < 4; worker++) work();
-  return progress;
+/** Read the columns of the tables for the search. */
+async function readColumns() {
+  reading = true;
+  for (const entry of [...entries.values()].filter(({ item }) => !item.kind).slice(0, SEARCHED_TABLES)) {
+    const metadata = await sharing.metadata(entry.item).catch(() => null);
+    entry.columns = metadata?.fields.map((field) => field.name) ?? [];
+    search();
+  }
+  reading = false;
+  search();
 }
 
-async function choose({ item, share, button }, wanted = { at: {}, filters: [] }) {
+async function choose({ item, share, button }, wanted = { version: null, filters: [] }) {
   for (const element of $("tree").querySelectorAll("[aria-current]")) element.removeAttribute("aria-current");
   button.setAttribute("aria-current", "true");
   leaveTable();

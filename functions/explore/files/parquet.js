@@ -7,15 +7,16 @@ import { decompressors, parquetMetadataAsync, parquetRead } from "./vendored.js"
 import { decimalOf, typeText } from "./values.js";
 
 const SLICE_ROWS = 32_768;
-const STEP_ROWS = 4096; // rows that are converted at once
+const STEP_CELLS = 50_000; // cells that are converted at once
 const WHOLE_FILE_BYTES = 1 << 20; // a smaller file is fetched at once
 const SMALL_BYTES = 4 << 20; // a smaller row group is fetched at once even for its first rows
 const RANGE_BYTES = 8 << 20;
 const FOOTER_BYTES = 64 << 10;
 const DAY_MICROS = 86_400_000_000n;
+const UTF8 = new TextDecoder();
 const PARSERS = {
   timestampFromNanoseconds: (nanos) => nanos / 1000n, // INT96 alone is parsed: all other types are taken away
-  stringFromBytes: (bytes) => bytes && new TextDecoder().decode(bytes),
+  stringFromBytes: (bytes) => bytes && UTF8.decode(bytes),
 };
 
 /**
@@ -29,6 +30,7 @@ export async function* slices(file, fields, { mode, read, first }) {
   const footer = await parquetMetadataAsync(bytes, { geoparquet: false, initialFetchSize: FOOTER_BYTES });
   const { metadata, columns, converters } = plan(footer, fields, mode);
   const rows = Number(footer.num_rows);
+  const stepRows = Math.ceil(STEP_CELLS / (columns.length || 1));
   let groupStart = 0;
   let step = Math.min(SLICE_ROWS, first);
   for (const group of metadata.row_groups) {
@@ -37,9 +39,9 @@ export async function* slices(file, fields, { mode, read, first }) {
     for (let start = groupStart; start < groupEnd; step = SLICE_ROWS) {
       const end = Math.min(start + step, groupEnd);
       const raw = columns.length ? await slice(bytes, metadata, columns, start, end) : Array.from({ length: end - start }, () => []);
-      for (let at = 0; at < raw.length; at += STEP_ROWS) {
-        await globalThis.scheduler?.yield?.(); // lets the page scroll
-        yield { start: start + at, rows: raw.slice(at, at + STEP_ROWS).map((row) => converters.map((convert) => convert(row))) };
+      for (let at = 0; at < raw.length; at += stepRows) {
+        await pause();
+        yield { start: start + at, rows: raw.slice(at, at + stepRows).map((row) => converters.map((convert) => convert(row))) };
       }
       start = end;
     }
@@ -48,6 +50,9 @@ export async function* slices(file, fields, { mode, read, first }) {
   }
   if (groupStart !== rows) throw new Error("A file's footer is inconsistent; the table is not shown.");
 }
+
+/** Let the page scroll between two pieces of work. */
+const pause = () => globalThis.scheduler?.yield?.();
 
 /** @returns {Promise<any[][]>} */
 function slice(file, metadata, columns, rowStart, rowEnd) {
@@ -64,6 +69,7 @@ async function buffered({ url, size }, read) {
   return {
     byteLength: size,
     async slice(start, end = size) {
+      await pause(); // once per column
       if (whole) return whole.slice(start, end);
       const match = cached.find((range) => range.start <= start && end <= range.end);
       if (match) return match.bytes.slice(start - match.start, end - match.start);
@@ -216,9 +222,8 @@ function scalar(element, type) {
     case "binary": {
       if (physical !== "BYTE_ARRAY" && physical !== "FIXED_LEN_BYTE_ARRAY") throw refuse();
       const encoder = new TextEncoder();
-      const decoder = new TextDecoder();
       if (type === "binary") return (raw) => (typeof raw === "string" ? encoder.encode(raw) : raw);
-      return (raw) => (typeof raw === "string" ? raw : decoder.decode(raw));
+      return (raw) => (typeof raw === "string" ? raw : UTF8.decode(raw));
     }
   }
   if (physical === "INT32" && (logical?.type === "DATE" || converted === "DATE")) return (raw) => BigInt(raw) * DAY_MICROS;

@@ -93,13 +93,10 @@ export class Sharing {
     throw new Error("The response has no metadata. Try again.");
   }
 
-  /**
-   * Return `{table, files}` of a snapshot. With `maxFiles`, a page with this number of files is requested when it is
-   * needed, always of the same version; `firstPage` has its first files, and `isAll` is true if there are no others.
-   */
+  /** Return `{table, files}` of a snapshot; with `maxFiles`, pages of so many files are requested when they are needed. */
   snapshot(table, { at = {}, hints = null, maxFiles = null } = {}) {
     const body = { ...at, ...(hints && { jsonPredicateHints: JSON.stringify(hints) }), ...(maxFiles && { maxFiles }) };
-    return this.#answer((token) => ["POST", `${pathOf(table)}/query`, { ...body, ...(token && { pageToken: token }) }], maxFiles);
+    return this.#answer((token) => ["POST", `${pathOf(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
   }
 
   /** Return `{table, files}` with the changes of one version. */
@@ -118,21 +115,16 @@ export class Sharing {
     return items;
   }
 
-  async #answer(request, wholePages = false) {
-    const files = this.#pages(request, wholePages);
+  async #answer(request) {
+    const files = this.#pages(request);
     return { ...(await files.next()).value, files };
   }
 
   /** Yield the head of the first page, then the files of all pages. */
-  async *#pages(request, wholePages) {
+  async *#pages(request) {
     for (let token = ""; ; ) {
       let next = "";
-      let parts = this.#lines(...request(token));
-      if (wholePages) {
-        parts = await Array.fromAsync(parts);
-        Object.assign(parts[0], { firstPage: parts.flatMap((part) => part.file ?? []), isAll: !parts.at(-1).next });
-      }
-      for await (const part of parts) {
+      for (const part of await Array.fromAsync(this.#lines(...request(token)))) {
         if (part.file) yield part.file;
         else if (part.table && !token) yield part;
         next = part.next ?? next;

@@ -41,15 +41,14 @@ export async function showTable(reader, table, wanted, { name, share }) {
   $("name").replaceChildren(...breakable(table.name));
   for (const id of ["comment", "count", "changed-count", "told", "facts", "fields", "conditions", "snippets"]) $(id).replaceChildren();
   for (const each of [grid, changesGrid]) each.show([], []);
-  const [[kind, value] = ["latest", ""]] = Object.entries(wanted.at);
   select(tabs[0]);
-  $("as-of").value = kind;
-  if (kind !== "latest") $(kind).value = kind === "version" ? value : localTime(value);
+  $("as-of").value = wanted.version === null ? "latest" : "version";
+  $("version").value = wanted.version;
   asOf();
   await run("Reading the table …", async (current) => {
     try {
       if (wanted.filters.length) {
-        const metadata = await sharing.metadata(table, wanted.at);
+        const metadata = await sharing.metadata(table, requestedVersion());
         if (!current()) return;
         describe(metadata);
         wanted.filters.forEach(addFilter);
@@ -61,9 +60,6 @@ export async function showTable(reader, table, wanted, { name, share }) {
     if (current() && wanted.tab) select(tabs.find((item) => item.id === `tab-${wanted.tab}` && !item.disabled) ?? tabs[0]);
   });
 }
-
-/** Return a time in the form of a field of the type datetime-local. */
-const localTime = (text) => new Date(new Date(text) - new Date(text).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 
 function describe(metadata) {
   tableMetadata = metadata;
@@ -102,7 +98,7 @@ function conditions() {
 }
 
 /** Start a query with the current filters: `{table, files, keep}`, of which `keep` tests rows; throws if one is invalid. */
-async function query(maxFiles = null) {
+async function query(maxFiles = 1000) {
   const filters = conditions();
   const columns = filters.length ? columnsOf(tableMetadata).shown : [];
   rowTest(filters, columns);
@@ -111,13 +107,14 @@ async function query(maxFiles = null) {
 }
 
 async function showRows(current) {
-  const { table: metadata, files, keep, firstPage, isAll } = await query(PAGE_FILES);
+  const { table: metadata, files: pages, keep } = await query(PAGE_FILES);
+  const files = metadata.files > PAGE_FILES ? pages : await Array.fromAsync(pages);
   if (!current()) return;
   describe(metadata);
   loaded = { rows: [], order: null, ended: false, batches: snapshotRows(metadata, files, { first: PAGE_ROWS, keep }), rest: [] };
   grid.show(columnsOf(metadata).shown, loaded.rows);
   remember();
-  countRows(requestedVersion(), isAll ? firstPage : null);
+  countRows(requestedVersion(), files.length === metadata.files ? files : null);
   await readRows(PAGE_ROWS);
 }
 
@@ -237,7 +234,11 @@ async function showCode() {
   }));
 }
 
-const remember = () => writeAddress(selected, { at: requestedVersion(), filters: conditions(), tab });
+/** Write what is shown into the address; a time as the version at that time. */
+function remember() {
+  const version = $("as-of").value === "latest" ? null : tableMetadata.version;
+  writeAddress(selected, { version, filters: conditions(), tab });
+}
 
 const tabs = [...$("tabs").children];
 function select(chosen) {

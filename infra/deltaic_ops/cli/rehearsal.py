@@ -1,5 +1,6 @@
 """Rehearse a command: run its checks, also the conditions of its transaction in DynamoDB, but change nothing."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from deltaic_ops.console.provider import Rehearsal
 
 _NEVER: Final = Key("rehearsal", "rehearsal")
 """Key of an item that does not exist: a transaction with a condition on it is always cancelled."""
+
+_WARN_LATER: Final = "(share|volume|table|grant) create|(table|grant) update|recipient invite|token rotate"
+"""Commands that write nothing but one entry, and show warnings afterwards."""
 
 
 class _Passed(Exception):
@@ -49,12 +53,12 @@ class _ConditionsOnly(Dynamo):
 class _RehearsingOperator(Operator):
     """The context of a rehearsed command: a catalog that is not changed, and no output."""
 
-    def __init__(self, cli: Operator, *, goes_on: bool) -> None:
+    def __init__(self, cli: Operator, arguments: Sequence[str]) -> None:
         super().__init__(cli.options)
         self.result = Rehearsal([], [])
         self.connection = cli.connection
         dynamo = _ConditionsOnly(lambda: cli.connection.dynamo().client)
-        dynamo.goes_on = goes_on
+        dynamo.goes_on = re.fullmatch(_WARN_LATER, " ".join(arguments[:2])) is not None
         self.admin = self.connection.admin(dynamo)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = (), **more: str) -> None:  # noqa: ARG002
@@ -76,9 +80,12 @@ class _RehearsingOperator(Operator):
             raise _Passed
 
 
-def rehearse(cli: Operator, arguments: Sequence[str], goes_on: bool) -> Rehearsal:
-    """Run a command up to its first change, of the catalog or of a table; `Provider.rehearse` has the guarantees."""
-    rehearsing = _RehearsingOperator(cli, goes_on=goes_on)
+def rehearse(cli: Operator, arguments: Sequence[str]) -> Rehearsal:
+    """Run a command up to its first change, of the catalog or of a table.
+
+    Raises the command's error, or InvalidParameter, whose `detail` is an option's name.
+    """
+    rehearsing = _RehearsingOperator(cli, arguments)
     root: Any = typer.main.get_command(app)
     command = root.get_command(typer.Context(root), arguments[0])  # without the root's options, which select an account
     try:

@@ -43,6 +43,7 @@ def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> 
     servers. Raises OSError if the port is in use.
     """
     with bind_port(port) as listener:
+        listener.listen()  # before the link is shown: a program can open it at once
         actual_port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{actual_port}"
         login = Login(lambda key: show_link(f"{address}/#{key}"))

@@ -1,7 +1,6 @@
 """State that all console pages share, and helpers that render templates, lists and job results."""
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -128,22 +127,6 @@ def _minute(value: datetime | None) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
 
 
-def _labelled(table: str) -> Markup:
-    """Return a table whose cells name their column, so that narrow screens can show each row as a list."""
-    labels = [re.sub("<.*?>", "", label) for label in re.findall(r"<th\b[^>]*>(.*?)</th>", table)]
-    cells: Iterator[str] = iter(())
-
-    def label(match: re.Match[str]) -> str:
-        nonlocal cells
-        if match[0] == "<tr>":
-            cells = iter(labels)
-            return match[0]
-        return f'<td data-label="{next(cells, "")}"'
-
-    body = re.sub(r"<tr>|<td\b", label, table)
-    return Markup(f'<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{body}</table></div>')  # noqa: S704 -- escaped
-
-
 def _visible(value: Any) -> Any:
     """Make control characters visible, because some reverse the direction of the text that follows."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -160,5 +143,5 @@ def _environment() -> Environment:
         finalize=_visible,
     )
     environment.globals["link"] = link
-    environment.filters |= {"minute": _minute, "amount": amount, "access": access_text, "labelled": _labelled}
+    environment.filters |= {"minute": _minute, "amount": amount, "access": access_text}
     return environment

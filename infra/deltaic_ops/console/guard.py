@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -111,7 +111,7 @@ class ConsoleGuard:
         if refusal is None and scope["method"] == "POST":
             content_type = headers.get("content-type", "")
             if session is not None and scope["path"] == "/load" and content_type.startswith("multipart/form-data"):
-                form = await read_upload(receive, content_type, session.form_token, self._uploads)
+                form = await read_upload(Request(scope, receive), session.form_token, self._uploads)
             else:
                 form = await _form(receive)
             state["form"] = form

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from deltaic_ops.console.plans import DOTTED, Action, Field
+from deltaic_ops.console.plans import Action, Field
 
 _URLS_STAY: Final = "The change applies to new requests. URLs that recipients already have work until they expire."
 _PARTITIONS: Final = "filter on partition columns, such as region = 'EU'; empty for all"
@@ -12,13 +12,12 @@ _ROWS: Final = Field("filter", "Rows", "--partition-filter", hint=_PARTITIONS, k
 _CHANGED_ROWS: Final = replace(_ROWS, otherwise="--no-partition-filter")
 _NEW_END: Final = Field("ends", "Ends", "--ends", hint="2027-02-01, 2027-02-01T12:00Z; empty for never")
 _CHANGED_END: Final = replace(_NEW_END, hint="2027-02-01, 2027-02-01T12:00Z or never; empty for no change")
-_SHARE: Final = Field("share", "Share", is_required=True, choices="share")
-_STORAGE: Final = Field("storage", "Storage", "--storage", hint="empty for AWS S3", choices="storage")
+_SHARE: Final = Field("share", "Share", is_required=True)
+_STORAGE: Final = Field("storage", "Storage", "--storage", hint="empty for AWS S3")
 _HISTORY: Final = Field("history", "Share earlier versions and changes too", "--history", kind="box")
 _COMMENT: Final = Field("comment", "Description", "--comment", hint="recipients see it")
 _NOTE: Final = Field("comment", "Note", "--comment", hint="visible to operators only")
 _NAME: Final = Field("name", "Name", is_required=True)
-_ANY_NAME: Final = replace(_NAME, hint=DOTTED)
 _FOLDER: Final = Field("location", "Location", "--location", hint="s3://bucket/path", is_required=True)
 _LIFE: Final = Field("expires", "Token lifetime", "--expires", "90d", "90d, 12h, 30m", is_required=True)
 _INVITATION: Final = (
@@ -61,7 +60,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "create-share": Action(
         "Create a share", ("share", "create"), ("{name}",), (), "/shares", "/share?share={name}",
         ("Share {name} is created, without schemas. Nobody can read it until you grant it.",),
-        (_ANY_NAME, _COMMENT), has_warnings=True,
+        (_NAME, _COMMENT),
     ),
     "create-schema": Action(
         "Create a schema in {share}", ("schema", "create"), ("{share}.{name}",), ("share",), "/share?share={share}",
@@ -71,7 +70,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         "Share a table in {share}.{schema}", ("table", "create"), *_IN_SCHEMA, _NEW_TABLE,
         ("The table at {location} is shared as {share}.{schema}.{name}: {rows}.",
          "Recipients who can read it at once: {readers}.", "Its files do not change."),
-        (_FOLDER, _NAME, _HISTORY, _ROWS, _STORAGE), has_warnings=True,
+        (_FOLDER, _NAME, _HISTORY, _ROWS, _STORAGE),
     ),
     "load-table": Action(
         "Load a file into {share}.{schema}", ("table", "load", "--yes"), ("{share}.{schema}.{name}", "{file}"),
@@ -87,24 +86,23 @@ ACTIONS: Final[Mapping[str, Action]] = {
         "Share a folder in {share}.{schema}", ("volume", "create"), *_IN_SCHEMA, f"{_SCHEMA}&kind=volume",
         ("All files in {location} are shared, also those that are added later.",
          "Recipients who can read them at once: {readers}."),
-        (_FOLDER, _NAME, _COMMENT, _STORAGE), has_warnings=True,
+        (_FOLDER, _NAME, _COMMENT, _STORAGE),
     ),
     "create-recipient": Action(
         "Create a recipient", ("recipient", "create"), ("{name}",), (), "/recipients", "/recipient?recipient={name}",
-        ("Recipient {name} is created. To read, it also needs a grant and a link.",), (_ANY_NAME, _NOTE, _PROPERTIES),
+        ("Recipient {name} is created. To read, it also needs a grant and a link.",), (_NAME, _NOTE, _PROPERTIES),
     ),
     "invite": Action(
         "Invite {recipient}", ("recipient", "invite"), *_OF_RECIPIENT,
         ("Deltaic creates a link and shows it once.", "The link works for {expires}.",
-         "Opening it creates a token of {recipient}, valid for {token_expires}.", "{live_tokens}", "{token_limit}",
-         "{state}"),
+         "Opening it creates a token of {recipient}, valid for {token_expires}.", "{live_tokens}", "{state}"),
         _INVITATION, shows_link=True,
     ),
     "rotate": Action(
         "Rotate the tokens of {recipient}", ("token", "rotate", "--link"), *_OF_RECIPIENT,
         ("Deltaic creates a link and shows it once.",
          "The link works for 72h. Opening it creates a token of {recipient}, valid for {expires}.",
-         "Tokens that are live then {old_tokens}.", "{live_tokens}", "{token_limit}", "{state}"),
+         "Tokens that are live then {old_tokens}.", "{live_tokens}", "{state}"),
         (_OVERLAP, _LIFE), shows_link=True,
     ),
     "revoke-token": Action(
@@ -130,12 +128,11 @@ ACTIONS: Final[Mapping[str, Action]] = {
         _RECIPIENT,
         ("{recipient} can read share {share}: {rows}.", "Tables of the share: {tables}.",
          "The grant also covers tables that are added later.", "{state}"),
-        (_SHARE, _ROWS, _NEW_END), has_warnings=True,
+        (_SHARE, _ROWS, _NEW_END),
     ),
     "change-grant": Action(
         "Change the grant of {share} to {recipient}", ("grant", "update"), *_OF_GRANT,
         ("Rows now: {granted_rows}.", "Rows after the change: {rows}.", _URLS_STAY), (_CHANGED_ROWS, _CHANGED_END),
-        has_warnings=True,
     ),
     "revoke-grant": Action(
         "Revoke {share} from {recipient}", ("grant", "revoke"), *_OF_GRANT,
@@ -146,8 +143,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "filter": Action(
         "Filter the rows of {table}", ("table", "update"), ("{table}",), ("table",), _TABLE, _TABLE,
         ("Rows now: {table_rows}.", "Rows after the change: {rows}.", "Recipients of the share: {readers}.",
-         _URLS_STAY),
-        (_CHANGED_ROWS,), has_warnings=True,
+         _URLS_STAY), (_CHANGED_ROWS,),
     ),
 }  # fmt: skip
 """Actions by the value of the query parameter `action`."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from deltaic.errors import Conflict, DeltaicError, NotFound
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from deltaic_ops.console.background_jobs import BackgroundJob
 from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
 from deltaic_ops.console.operator_actions import ACTIONS
 from deltaic_ops.console.plans import Action, ActionPlan
-from deltaic_ops.console.provider import Provider
+from deltaic_ops.console.provider import Provider, Rehearsal
 
 _MAX_PLANS: Final = 200
 _PROGRAM: Final = (sys.executable, "-c", "from deltaic_ops.cli import main; main()")
@@ -43,12 +43,17 @@ def action(context: ConsoleContext, request: Request) -> Response:
     if selected.fields and "planned" not in form:
         return _form_page(context, request, None)
 
-    def show(plan: ActionPlan) -> Response:
+    def check(_: object) -> tuple[Rehearsal, ActionPlan]:
+        return selected.rehearse(context.provider, form), selected.plan(context.provider, form)
+
+    def show(checked: tuple[Rehearsal, ActionPlan]) -> Response:
+        rehearsal, plan = checked
         return context.page(
             request,
             "plan.html",
             name=name,
             action=selected,
+            rehearsal=rehearsal,
             plan=plan,
             fields=selected.values(form),
             back=selected.url(selected.back, form),
@@ -58,8 +63,7 @@ def action(context: ConsoleContext, request: Request) -> Response:
 
     title = f"Checking: {selected.title.format_map(selected.values(form))}"
     try:
-        key = ("plan", str(request.query_params))
-        return context.run_and_show(request, key, title, lambda _: selected.plan(context.provider, form), show)
+        return context.run_and_show(request, ("plan", str(form)), title, check, show)
     except DeltaicError as error:
         if not selected.fields:
             raise
@@ -81,7 +85,7 @@ def _form_page(context: ConsoleContext, request: Request, error: DeltaicError | 
         action=selected,
         subject=subject,
         values=shown,
-        error=error,
+        error="" if error is None else selected.message(error),
         at_fault="" if error is None else selected.field_at_fault(form, error),
         back=selected.url(selected.back, form),
     )
@@ -91,22 +95,17 @@ def act(context: ConsoleContext, request: Request) -> Response:
     """Run the command of a confirmed plan once; raise Conflict if the effects of the action have changed."""
     form = request.state.form
     _, selected = _action(form)
-    plan = selected.plan(context.provider, form, is_checked=False)
+    plan = selected.plan(context.provider, form)
     number = form.get("plan", "")
     stored = context.plans.pop(number, None)
     if stored is None:
         raise Conflict("this plan was already carried out, or is from an earlier run of the console: create it again")
     if stored != plan:
         raise Conflict("the effects of this action have changed since the plan was shown: create the plan again")
-
-    urls = {"page": selected.url(selected.page, form), "back": selected.url(selected.back, form)}
-    values = {"action": selected, "plan": plan, "command": command(context.provider, plan), **urls}
-
-    def run(_: object) -> dict[str, Any]:
-        return {**values, "result": run_command(context.provider, plan)}
-
     context.jobs.forget("names")
-    job = context.jobs.start(("act", number), plan.title, run)
+    job = context.jobs.start(
+        ("act", number), plan.title, lambda _: (selected, plan, run_command(context.provider, plan))
+    )
     if finishes_soon(job):
         return _result_page(context, request, number, job)
     url = f"/outcome?plan={number}"
@@ -167,7 +166,9 @@ def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
 
 def _result_page(context: ConsoleContext, request: Request, number: str, job: BackgroundJob) -> Response:
     context.jobs.forget(("act", number))
-    return context.page(request, "outcome.html", **job.future.result())
+    selected, plan, result = job.future.result()
+    values = {"action": selected, "plan": plan, "command": command(context.provider, plan), "result": result}
+    return context.page(request, "outcome.html", **values)
 
 
 def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:

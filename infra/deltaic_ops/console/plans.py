@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import quote
 
 from deltaic.catalog.admin.records import Excerpt
-from deltaic.catalog.items import Recipient, Token
+from deltaic.catalog.items import Recipient
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.protocol.names import split_table_name
 
@@ -16,9 +15,6 @@ from deltaic_ops.console.provider import Provider, Rehearsal
 
 Form = Mapping[str, str]
 _MAX_NAMES: Final = 10
-_MAX_LIVE_TOKENS: Final = 2
-DOTTED: Final = "may contain periods, but some clients cannot read it then"
-"""Hint of a name that may contain periods."""
 _SHORTEST: Final = 3
 """Minimum length of a value for which an error message that contains it, without quotes, is about its field."""
 
@@ -38,8 +34,6 @@ class Field:
     """A line of text; SQL, which the command must not read from a file; one option for each line; a check box."""
     otherwise: str = ""
     """Option for an empty value."""
-    choices: Literal["", "share", "storage"] = ""
-    """Kind of catalog entry whose existing names the browser offers."""
 
     def arguments(self, value: str) -> list[str]:
         """Return the options for a value of this field; raises InvalidParameter with the field's name as detail."""
@@ -47,8 +41,6 @@ class Field:
             raise InvalidParameter("this field is empty: fill it in", self.name)
         if self.kind == "sql" and value.startswith("@"):
             raise InvalidParameter("only the command line reads files: type the SQL itself", self.name)
-        if self.name == "name" and "." in value and self.hint != DOTTED:
-            raise InvalidParameter(f"'{value}' contains a period, which separates names: use _ instead", self.name)
         if not value or not self.option:
             return [self.otherwise] if self.otherwise else []
         values = value.splitlines() if self.kind == "lines" else [value]
@@ -63,8 +55,9 @@ class ActionPlan:
 
     title: str
     name: str
+    page: str
+    """URL of the page of the new or changed entry."""
     effects: list[str]
-    rehearsal: Rehearsal = field(compare=False)
     arguments: list[str]
     """Arguments of the command after `deltaic` and its global options."""
 
@@ -87,8 +80,6 @@ class Action:
     effects: tuple[str, ...]
     """What happens; these templates also name facts (`PlanFacts`). Lines without text are left out."""
     fields: tuple[Field, ...] = ()
-    has_warnings: bool = False
-    """Whether the command does nothing but create or change one entry, and then shows warnings."""
     is_destructive: bool = False
     shows_link: bool = False
     """Whether the command prints an invitation link, which the console shows once."""
@@ -101,22 +92,33 @@ class Action:
         """Return a URL for a form: `back` or `page`."""
         return template.format_map({name: quote(value, safe="") for name, value in self.values(form).items()})
 
-    def plan(self, provider: Provider, form: Form, *, is_checked: bool = True) -> ActionPlan:
-        """Return the plan for a form; unless `is_checked` is false, after the checks that the command makes.
+    def rehearse(self, provider: Provider, form: Form) -> Rehearsal:
+        """Make the checks of the command for a form; raises the command's error, see `field_at_fault`."""
+        return provider.rehearse(self._arguments(provider, self.values(form)))
 
-        Raises the command's error, or InvalidParameter for an empty or unsuitable field; see `field_at_fault`.
-        """
+    def plan(self, provider: Provider, form: Form) -> ActionPlan:
+        """Return the plan for a form; raises InvalidParameter for an empty or unsuitable field."""
         values = self.values(form)
+        facts = PlanFacts(provider, values)
+        effects = [line for template in self.effects if (line := template.format_map(facts))]
+        names = [template.format_map(values) for template in self.names]
+        title, page = self.title.format_map(values), self.url(self.page, form)
+        return ActionPlan(title, names[0], page, effects, self._arguments(provider, values))
+
+    def _arguments(self, provider: Provider, values: Form) -> list[str]:
         options = [option for each in self.fields for option in each.arguments(values[each.name])]
         if self.shows_link and not provider.endpoint:
             raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
         options += [f"--endpoint={provider.endpoint}"] if self.shows_link else []
-        names = [template.format_map(values) for template in self.names]
-        arguments = [*self.words, *options, "--", *names]
-        rehearsal = provider.rehearse(arguments, self.has_warnings) if is_checked else Rehearsal([], [])
-        facts = PlanFacts(provider, values)
-        effects = [line for template in self.effects if (line := template.format_map(facts))]
-        return ActionPlan(self.title.format_map(values), names[0], effects, rehearsal, arguments)
+        if self.parameters and "." in values.get("name", ""):
+            raise InvalidParameter(f"'{values['name']}' contains a period: use _ instead", "name")
+        return [*self.words, *options, "--", *(template.format_map(values) for template in self.names)]
+
+    def message(self, error: DeltaicError) -> str:
+        """Return an error's message with labels of fields for their options, and without other options."""
+        labels = {each.option: each.label for each in self.fields}
+        message = re.sub(r"--[a-z-]+", lambda option: labels.get(option[0], option[0]), error.message)
+        return re.sub(r", or [^,]* with --[a-z-]+", "", message)
 
     def field_at_fault(self, form: Form, error: DeltaicError) -> str:
         """Return the name of the field that an error is about; empty if it is unknown."""
@@ -144,17 +146,9 @@ class PlanFacts(dict[str, str]):
     def _recipient(self) -> Recipient:
         return self._admin.recipients.get(self["recipient"])
 
-    def _live(self) -> list[Token]:
-        now = datetime.now(UTC)
-        return [token for token in self._admin.tokens.list(self._recipient().id) if token.state(now) == "live"]
-
     def _live_tokens(self) -> str:
-        tokens = (f"{token.id} (expires {token.expires_at:%Y-%m-%d %H:%M} UTC)" for token in self._live())
-        return f"Live tokens: {_join(tokens)}."
-
-    def _token_limit(self) -> str:
-        is_reached = len(self._live()) >= _MAX_LIVE_TOKENS and self.get("overlap") != "0"
-        return f"The link creates no token while {_MAX_LIVE_TOKENS} tokens are live." if is_reached else ""
+        live = (token for token in self._admin.tokens.list(self._recipient().id) if token.state() == "live")
+        return f"Live tokens: {_join(f'{each.id} (expires {each.expires_at:%Y-%m-%d %H:%M} UTC)' for each in live)}."
 
     def _old_tokens(self) -> str:
         return "are revoked at once" if self["overlap"] == "0" else f"work for at most {self['overlap']}"

@@ -52,8 +52,5 @@ class Provider:
     examine: "Callable[[], Iterable[Finding]]"
     """Runs the checks of `deltaic doctor`."""
 
-    rehearse: Callable[[Sequence[str], bool], Rehearsal]
-    """Makes the checks of a command without changing anything (`deltaic_ops.cli.rehearsal`).
-
-    If the second argument is true, the rehearsal goes on to the command's warnings. This is safe for commands that only
-    create or change one entry. Raises the command's error, or InvalidParameter, whose `detail` is an option's name."""
+    rehearse: Callable[[Sequence[str]], Rehearsal]
+    """Makes the checks of a command without changing anything (`deltaic_ops.cli.rehearsal`)."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from deltaic_ops.checks.overview import DAYS, read_overview
 from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, MAX_WAIT_SECONDS, BackgroundJob
-from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
+from deltaic_ops.console.console_context import ConsoleContext, Handler, link
 
 _READERS: Final = 8
 _MAX_TABLES: Final = 1000
@@ -35,11 +35,11 @@ def start(context: ConsoleContext, request: Request) -> Response:
     def read(_: object) -> Any:
         return read_overview(provider.admin, provider.usage, provider.environment)
 
-    job = context.jobs.start("overview", "Reading the catalog", read, max_age=MAX_AGE_SECONDS)
-    if not finishes_soon(job):
-        return context.waiting_page(request, job)
-    results, errors = job.future.result()
-    return context.page(request, "start.html", results=results, errors=errors, days=DAYS)
+    def show(overview: Any) -> Response:
+        results, errors = overview
+        return context.page(request, "start.html", results=results, errors=errors, days=DAYS)
+
+    return context.run_and_show(request, "overview", "Reading the catalog", read, show)
 
 
 def search(context: ConsoleContext, request: Request) -> Response:
