@@ -275,10 +275,8 @@ def test_the_help_of_every_command_has_a_sentence_and_an_example_and_fits_100_co
     called = f"deltaic {' '.join(command)}"
     _, sentence, rest = page.split("\n\n", 2)
     assert (result.exit_code, re.match(r" *[A-Z][^\0]*\.$", sentence) is not None) == (0, True), page
-    examples = rest
-    if command != ["conformance"]:  # its kit is a separate package, with its own parser
-        assert page.startswith(f"Usage: {called} [OPTIONS]")
-        examples = re.split("\n(?:Arguments|Options):\n", rest)[0]
+    assert page.startswith(f"Usage: {called} [OPTIONS]")
+    examples = re.split("\n(?:Arguments|Options):\n", rest)[0]
     assert called in examples, f"the docstring has no example, a line behind \\b: {called} ..."
     assert [line for line in page.splitlines() if len(line) > 100] == []
 

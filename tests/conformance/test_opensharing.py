@@ -45,7 +45,7 @@ def test_iceberg_endpoint_is_not_used_with_another_endpoint(
 ) -> None:
     issued = gateway.readers["conformance"].issued
     (tmp_path / "other.share").write_text(profile("http://127.0.0.1:9/elsewhere", issued, serves_iceberg=True))
-    check_server([gateway.endpoint, "--profile", str(tmp_path / "other.share"), "--tables", "1", "--json"], "kit")
+    check_server(tmp_path / "other.share", gateway.endpoint, tables=1, as_json=True)
     results = {result["check"]: result for result in json.loads(capsys.readouterr().out)}
     assert results["configures a catalog of each share"]["result"] == "not tried"
     assert "another endpoint" in results["configures a catalog of each share"]["said"]

@@ -14,6 +14,7 @@ from conformance.test_distribution import imported
 from delta_sharing_pull.local_log import DATA_FEATURES, LOG_FEATURES
 from deltaic.table_features import TABLE_FEATURES, Concerns
 from deltaic_ops.deploy.sam_template import ROOT
+from deltaic_ops.rights.profile_file import client_profile
 from pull.any_server import any_server
 
 if TYPE_CHECKING:
@@ -61,6 +62,17 @@ def test_download_imports_only_what_it_needs(tmp_path: Path, arguments: str) -> 
         line = [sys.executable, "-c", script, *arguments.split()]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
     assert HEAVY & set(done.stdout.splitlines()) == NEEDED[arguments]
+
+
+def test_sign_in_by_oauth_does_not_import_pandas(tmp_path: Path) -> None:
+    (tmp_path / "client.share").write_text(client_profile("http://127.0.0.1:9", "http://127.0.0.1:9/t", "id", "x", ""))
+    script = (
+        "import sys; from pathlib import Path; from delta_sharing_pull.server import SharingServer\n"
+        "SharingServer.from_profile(Path('client.share')); print('pandas' in sys.modules)\n"
+        "import delta_sharing; print(delta_sharing.load_as_pandas.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "load_as_pandas"]
 
 
 @pytest.mark.slow

@@ -224,7 +224,7 @@ def _usage(line: CommandLine) -> None:
     _option(line, "--to", "S3_URL", text, default=os.environ.get("DELTAIC_USAGE", ""))
     signing = "Role that signs URLs. Can be repeated. [default: $SIGNING_ROLE_ARN and the roles of storages]"
     _repeated(line, "--role", "NAME", signing)
-    _flag(line, "--spark", "use Spark, for more than 10 million lines in one run")
+    _flag(line, "--spark", "Use Spark, for more than 10 million lines in one run.")
     _sharing(line)
 
 

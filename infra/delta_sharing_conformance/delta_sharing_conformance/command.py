@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,29 +25,36 @@ check fails."""
 
 def main() -> int | str:
     """Run the command line and return the exit code, or an error message for `sys.exit`."""
+    options = _parser("delta-sharing-conformance").parse_args()
     try:
-        return check_server(sys.argv[1:], "delta-sharing-conformance")
+        return check_server(options.profile, options.url, tables=options.tables, as_json=options.json)
     except ProfileError as error:
         return f"refused: {error}"
 
 
-def check_server(arguments: Sequence[str], program: str, show: Callable[[CheckResult], None] | None = None) -> int:
+def check_server(
+    profile_file: Path,
+    url: str = "",
+    *,
+    tables: int = MAX_TABLES,
+    as_json: bool = False,
+    show: Callable[[CheckResult], None] | None = None,
+) -> int:
     """Check a server, print the result of each check, and return 1 if a check fails, else 0.
 
-    Raises ProfileError for an invalid profile file, and SystemExit for invalid arguments.
+    `url` is the endpoint, by default that of the profile. Raises ProfileError for an invalid profile file.
     """
-    options = _parser(program).parse_args(arguments)
-    profile = read_profile(options.profile)
-    endpoint = (options.url or profile.endpoint).rstrip("/")
+    profile = read_profile(profile_file)
+    endpoint = (url or profile.endpoint).rstrip("/")
     # With another endpoint, the token is not sent to the Iceberg endpoint of the profile.
     iceberg = profile.iceberg if endpoint == profile.endpoint else ""
     results = []
     with httpx.Client(timeout=TIMEOUT_SECONDS) as http:
-        for result in run(SharingClient(http, endpoint, profile.token, iceberg=iceberg), max_tables=options.tables):
+        for result in run(SharingClient(http, endpoint, profile.token, iceberg=iceberg), max_tables=tables):
             results.append(result)
-            if not options.json:
+            if not as_json:
                 (show or _print)(result)
-    if options.json:
+    if as_json:
         print(json.dumps([asdict(result) for result in results], indent=2))
     else:
         count = Counter(result.result for result in results)

@@ -2,9 +2,11 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self, TypeVar
@@ -100,12 +102,7 @@ class SharingServer:
                 fields = json.loads(file.read(_MAX_PROFILE_BYTES))
             if int(fields["shareCredentialsVersion"]) == 1:
                 return cls(fields["endpoint"].removesuffix("/"), fields["bearerToken"], fields.get("expirationTime"))
-            # Imported late: the library imports pandas, which takes two thirds of this program's startup time.
-            from delta_sharing._internal_auth import AuthCredentialProviderFactory
-            from delta_sharing.protocol import DeltaSharingProfile
-
-            parsed = DeltaSharingProfile.from_json(fields)
-            credentials = AuthCredentialProviderFactory.create_auth_credential_provider(parsed)
+            parsed, credentials = _sign_in(fields)
             return cls(parsed.endpoint, expires=parsed.expiration_time, credentials=credentials)
         except FileNotFoundError:
             raise InvalidParameter(f"Profile file {profile} does not exist: check the path before the #") from None
@@ -214,3 +211,20 @@ class SharingServer:
         if response.is_server_error and status not in _ERRORS:
             return Unavailable(message)
         return _ERRORS.get(status, UnsupportedOperation)(message)
+
+
+def _sign_in(fields: Any) -> tuple[Any, Any]:
+    """Return profile and authentication provider of the `delta-sharing` package, for the fields of a profile file.
+
+    The package's own first module imports pandas, which takes longer than all else at the start: it is not run.
+    """
+    package: Any = find_spec("delta_sharing")
+    is_new = sys.modules.setdefault("delta_sharing", module := module_from_spec(package)) is module
+    try:
+        from delta_sharing._internal_auth import AuthCredentialProviderFactory
+        from delta_sharing.protocol import DeltaSharingProfile
+    finally:
+        if is_new:
+            del sys.modules["delta_sharing"]
+    profile = DeltaSharingProfile.from_json(fields)
+    return profile, AuthCredentialProviderFactory.create_auth_credential_provider(profile)

@@ -1,25 +1,37 @@
 """The command `deltaic conformance`: run the conformance kit, with colored results."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 from delta_sharing_conformance.command import check_server
 from delta_sharing_conformance.profile import ProfileError
-from delta_sharing_conformance.run import CheckResult
+from delta_sharing_conformance.run import MAX_TABLES, CheckResult
 from deltaic.errors import InvalidParameter
-from deltaic_terminal.printing import called, text_console
+from deltaic_terminal.printing import text_console
 
-from deltaic_ops.cli.operator import finding_line, operator
+from deltaic_ops.cli.operator import Operator, finding_line
 
 _STYLES = {"holds": "green", "fails": "bold red", "not tried": "yellow"}
 
-app = typer.Typer(add_completion=False)
 
+def conformance(
+    cli: Operator,
+    profile: Annotated[Path, typer.Option(metavar="FILE", help="Profile file of a recipient.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Endpoint. [default: that of the profile]")] = "",
+    tables: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of tables per share.")] = MAX_TABLES,
+) -> None:
+    r"""Check any Delta Sharing or OpenSharing server against the protocol.
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
-def conformance(ctx: typer.Context) -> None:
-    """Check any Delta Sharing server against the protocol; --help lists the kit's own options."""
-    operator(ctx, as_json="--json" in ctx.args)  # sets the format of errors
+    Each line shows a result (holds, fails or not tried), the section of the protocol, the check, and details. The
+    checks read whole tables several times, so share small ones. The exit code is 1 if a check fails.
+
+    \b
+    deltaic conformance --profile alice.share
+    deltaic conformance https://sharing.example.com/delta-sharing --profile alice.share --tables 5
+    """
     try:
-        raise typer.Exit(check_server(ctx.args, f"{called()} conformance", _show))
+        raise typer.Exit(check_server(profile, url, tables=tables, as_json=cli.as_json, show=_show))
     except ProfileError as error:
         raise InvalidParameter(str(error)) from None
 
