@@ -10,6 +10,7 @@ TRACES = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
+ICEBERG_OBJECTS = ["arn:aws:s3:::lake/*metadata/*", "arn:aws:s3:::raw/*metadata/*"]
 STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 
 CHANGED = {
@@ -78,7 +79,7 @@ SHARED_POLICIES = {
     f"${{{name}}}"
     for name in (
         *("CountRequests", "ReadEntries", "ReadShares", "ListEntries"),
-        *("FindStorages", "ReadStorageKeys", "ReadTableLogs", "ReadTokenKey"),
+        *("FindStorages", "ReadStorageKeys", "ReadTableLogs", "ReadTokenKey", "ReadIcebergMetadata"),
     )
 }
 """Managed policies that the template defines."""

@@ -39,14 +39,15 @@ deltaic
   .settings          .platform_limits
   .urls              .errors
   .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors .pruning
+  .iceberg_source    .compute .delta .errors .iceberg .lru .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
   .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .snapstart .storage.aws_client
                      .storage.endpoints .storage.locations .urls
   .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
-  .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
-                     .pruning .settings .storage
+  .sharing           .catalog .compute .delta .errors .iceberg .iceberg_source .lru .partition_filters
+                     .platform_limits .protocol .pruning .settings .storage
   .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
   .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.storage deltaic.table_features

@@ -42,6 +42,13 @@ TABLES = st.sampled_from(["t", "T", "t-u", "t0"])
 RECIPIENTS = st.sampled_from(["alice", "ALICE", "bob"])
 PROPERTIES = st.dictionaries(st.sampled_from(["region", "teams"]), st.sampled_from(["EU", '["a","b"]', ""]), max_size=2)
 FILTERS = st.sampled_from(["", "region = 'EU'", "year > 2024 AND region IN current_recipient('regions')"])
+ICEBERG: dict[str, Any] = {"format": "iceberg", "history": True}
+FORMATS = st.sampled_from([
+    {},
+    {**ICEBERG, "access_modes": ("url",)},
+    {**ICEBERG, "access_modes": ("url", "dir"), "iceberg": "signed"},
+    {**ICEBERG, "access_modes": ("dir",), "iceberg": "vended"},
+])  # fmt: skip
 HOUR = 3600.0
 OPEN_LISTINGS = 4
 """Number of listings that are read at the same time."""
@@ -87,6 +94,8 @@ class CatalogMachine(RuleBasedStateMachine):
         self.shares: dict[str, dict[str, dict[str, str]]] = {}
         """Shares, their schemas and tables, all by key; the innermost value is the table's spelling."""
         self.spelled: dict[tuple[str, ...], str] = {}
+        self.modes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Access modes of tables, by key."""
         self.recipients: dict[str, Any] = {}
         self.granted: set[tuple[str, str]] = set()
         self.properties_by_id: dict[str, dict[str, str]] = {}
@@ -121,7 +130,7 @@ class CatalogMachine(RuleBasedStateMachine):
         for schema, table in (("d", "t"), ("d", "t-u"), ("d-e", "T"), ("d", "t0")):
             if schema not in self.shares["a"]:
                 self.create_schema(0, "a", schema)
-            self.create_table(0, "a", schema, table)
+            self.create_table(0, "a", schema, table, {})
         self.create_recipient(0, "alice", {})
         for share in self.shares:
             self.grant(0, "alice", share, "")
@@ -165,13 +174,15 @@ class CatalogMachine(RuleBasedStateMachine):
         if expected is None:
             del self.shares[share.lower()][name.lower()]
 
-    @rule(operator=OPERATORS, share=SHARES, schema=SCHEMAS, name=TABLES)
-    def create_table(self, operator: int, share: str, schema: str, name: str) -> None:
+    @rule(operator=OPERATORS, share=SHARES, schema=SCHEMAS, name=TABLES, options=FORMATS)
+    def create_table(self, operator: int, share: str, schema: str, name: str, options: dict[str, Any]) -> None:
         tables = self.shares.get(share.lower(), {}).get(schema.lower())
         expected = NotFound if tables is None else AlreadyExists if name.lower() in tables else None
-        self.attempt(expected, lambda: self.operators[operator].tables.create(share, schema, name, "s3://bucket/x"))
+        create = self.operators[operator].tables.create
+        self.attempt(expected, lambda: create(share, schema, name, "s3://bucket/x", **options))
         if tables is not None and expected is None:
             tables[name.lower()] = name
+            self.modes[share.lower(), schema.lower(), name.lower()] = options.get("access_modes", ("url",))
 
     @rule(operator=OPERATORS, share=SHARES, schema=SCHEMAS, name=TABLES)
     def delete_table(self, operator: int, share: str, schema: str, name: str) -> None:
@@ -339,6 +350,10 @@ class CatalogMachine(RuleBasedStateMachine):
         expected = sorted(ahead)[: reading.size]
         body = json.loads(answer)
         assert [item["name"] for item in body["items"]] == [ahead[key] for key in expected]
+        for item in body["items"] if len(reading.path) == 2 else ():
+            key = tuple(item[part].lower() for part in ("share", "schema", "name"))
+            by_url = self.rows[reading.recipient_id, key[0]] or "url" in self.modes[key]
+            assert item["accessModes"] == ["url" if by_url else "dir"]
         assert not set(expected) & set(reading.seen)
         more = len(ahead) > reading.size
         assert bool(body.get("nextPageToken")) == more

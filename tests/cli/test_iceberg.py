@@ -33,6 +33,21 @@ def lake(filled: Deltaic, embedded_aws: EmbeddedAws) -> Deltaic:
     options = {**environment, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
     rows = pa.table({"id": [1]})
     deltalake.write_deltalake(f"s3://{BUCKET}/plain", rows, mode="overwrite", storage_options=options)
+    columns = [{"id": 1, "name": "id", "type": "long", "required": False}]
+    columns.append({"id": 2, "name": "country", "type": "string", "required": False})
+    document = {
+        "format-version": 2,
+        "table-uuid": "u",
+        "location": f"s3://{BUCKET}/own",
+        "last-updated-ms": 1,
+        "schemas": [{"schema-id": 0, "type": "struct", "fields": columns}],
+        "partition-specs": [
+            {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "c", "transform": "identity"}]}
+        ],
+    }
+    for version in (1, 2):
+        body = json.dumps({**document, "format-version": version}).encode()
+        s3.put_object(Bucket=BUCKET, Key=f"own/metadata/v{version}.metadata.json", Body=body)
     variant = load("variant").path
     for path in variant.rglob("*"):
         if path.is_file():
@@ -83,7 +98,8 @@ def test_a_profile_contains_the_iceberg_endpoint_if_the_server_has_one(lake: Del
         ("--format iceberg --glue sales.none", "cannot read table 'sales.none' of AWS Glue"),
         (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
         (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "metadata/ folder"),
-        (f'--format iceberg --location s3://{BUCKET}/plain --partition-filter "a = 1"', "cannot have a filter"),
+        (f'--format iceberg --location s3://{BUCKET}/plain --partition-filter "a = 1"', "metadata does not exist"),
+        (f"--format iceberg --location s3://{BUCKET}/plain --hide-columns a", "cannot have hidden columns"),
     ],
 )
 def test_an_iceberg_table_that_cannot_be_shared_is_refused(lake: Deltaic, options: str, text: str) -> None:
@@ -91,6 +107,33 @@ def test_an_iceberg_table_that_cannot_be_shared_is_refused(lake: Deltaic, option
     assert refused.exit_code != 0
     assert text in " ".join(refused.output.split())
     assert lake.json("table list iced") == []
+
+
+OWN = f"--format iceberg --location s3://{BUCKET}/own/metadata/v2.metadata.json"
+
+
+def test_an_iceberg_table_is_shared_with_both_kinds_of_clients(lake: Deltaic) -> None:
+    table = lake.json(f"table create iced.s.both {OWN}")
+    assert (table["accessModes"], table["iceberg"], table["history"]) == (["url", "dir"], "signed", True)
+    [finding] = lake.json("lint iced.s.both")["findings"]
+    assert finding["said"] == "Delta Sharing clients and Iceberg clients can read the table"
+    table = lake.json(f"table create iced.s.some {OWN} --access-mode url --partition-filter \"country = 'FI'\"")
+    assert (table["accessModes"], table["iceberg"]) == (["url"], "")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (f'{OWN} --partition-filter "id = 1"', "partition column"),
+        (f"{OWN.replace('v2', 'v1')}", "version 1 of the Iceberg format"),
+        (f"{OWN} --access-mode url --access-mode dir --partition-filter \"country = 'FI'\"", "cannot have access mode"),
+        (f"{OWN} --access-mode url --iceberg signed", "read the whole folder"),
+    ],
+)
+def test_an_iceberg_table_that_clients_would_misread_is_refused(lake: Deltaic, options: str, text: str) -> None:
+    refused = lake(f"table create iced.s.own {options}")
+    assert refused.exit_code != 0
+    assert text in " ".join(refused.output.split())
 
 
 def test_lint_reads_iceberg_metadata_of_an_iceberg_table(lake: Deltaic) -> None:

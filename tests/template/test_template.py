@@ -17,6 +17,7 @@ from template_rights import (
     BUCKETS,
     CHANGED,
     EVERYTHING,
+    ICEBERG_OBJECTS,
     LOG_OBJECTS,
     OBJECTS,
     STORAGE_SECRETS,
@@ -180,6 +181,7 @@ def test_functions_that_read_tables_read_only_logs_in_data_buckets(
         ("s3:ListBucket", "arn:aws:s3:::raw"),
         ("s3:GetObject", LOG_OBJECTS[0]),
         ("s3:GetObject", LOG_OBJECTS[1]),
+        *(("s3:GetObject", objects) for objects in ICEBERG_OBJECTS),
     }
 
 

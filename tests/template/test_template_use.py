@@ -128,14 +128,14 @@ def used_rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsedRights
         }
         answers = invoke(
             "QueryTable",
-            *(event("query_table", recipient_id, table(name), body={"maxFiles": 1}) for name in TABLES),
-            *(event("query_table", recipient_id, table(name), **asynchronous) for name in TABLES),
+            *(event("query_table", recipient_id, table(name), body={"maxFiles": 1}) for name in QUERIED),
+            *(event("query_table", recipient_id, table(name), **asynchronous) for name in QUERIED),
         )
         assert {answer["statusCode"] for answer in answers} == {200}, answers
-        queries = [json.loads(answer["body"])["queryStatus"]["queryId"] for answer in answers[len(TABLES) :]]
+        queries = [json.loads(answer["body"])["queryStatus"]["queryId"] for answer in answers[len(QUERIED) :]]
         results = [
             event("get_query", recipient_id, {**table(name), "queryId": query}, body={"maxFiles": 1})
-            for name, query in zip(TABLES, queries, strict=True)
+            for name, query in zip(QUERIED, queries, strict=True)
         ]
         answers = invoke("GetQuery", *results)
         assert {answer["statusCode"] for answer in answers} == {200}, answers
@@ -188,6 +188,7 @@ def used_rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsedRights
 
 
 TABLES = ("home", "keyed", "roled")
+QUERIED = (*TABLES, "iceberg")
 FILES = 11
 SCHEMA = "/shares/{share}/schemas/{schema}"
 KINDS = {
@@ -237,6 +238,7 @@ def create_shares(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str]
     of_glue: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "metadata_location": "glue://sales/orders"}
     properties = {**of_glue, "access_modes": ["dir"], "history": True}
     entries.append(Entry("other", "s", "of_glue", f"s3://{DATA_BUCKET}/orders", properties))
+    entries.append(Entry("lent", "s", "iceberg", f"s3://{DATA_BUCKET}/rights/iceberg", create_iceberg_table(aws)))
     admin = catalog_of(aws)
     filled = fill(admin, entries, {"reader": ["lent", "other", "third"], "uncounted": ["lent", "other"]}, storages)
     for name in TABLES:
@@ -296,6 +298,26 @@ def empty_bucket(s3: Any, bucket: str) -> None:
     """Empty a bucket."""
     keys = [{"Key": entry["Key"]} for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]]
     s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+
+
+def create_iceberg_table(aws: Mapping[str, str]) -> dict[str, Any]:
+    """Create an empty Iceberg table in AWS Glue, and return its settings in the catalog."""
+    key = "rights/iceberg/metadata/00000-x.metadata.json"
+    location, schema = f"s3://{DATA_BUCKET}/rights/iceberg", {"schema-id": 0, "type": "struct", "fields": []}
+    document = {
+        "format-version": 2,
+        "table-uuid": "u",
+        "location": location,
+        "last-updated-ms": 4 * 10**12,
+        "schemas": [schema],
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+    }
+    client_of("s3", aws).put_object(Bucket=DATA_BUCKET, Key=key, Body=json.dumps(document).encode())
+    glue = client_of("glue", aws)
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    parameters = {"table_type": "ICEBERG", "metadata_location": f"s3://{DATA_BUCKET}/{key}"}
+    glue.create_table(DatabaseName="lake", TableInput={"Name": "empty", "Parameters": parameters})
+    return {"format": "iceberg", "access_modes": ["url"], "history": True, "metadata_location": "glue://lake/empty"}
 
 
 def iceberg_event(name: str, recipient_id: str, table: str = "home", **changed: Any) -> dict[str, Any]:
@@ -369,9 +391,9 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
         "ListSchemas": events_for("list_schemas", ("home",), **first),
         "ListTables": events_for("list_tables", ("home",), **first),
         "ListAllTables": events_for("list_all_tables", ("home",), **first),
-        "GetTableVersion": events_for("get_table_version"),
-        "GetTableMetadata": events_for("get_table_metadata"),
-        "ListTableChanges": events_for("list_table_changes", query={"startingVersion": "0", "maxFiles": "1"}),
+        "GetTableVersion": events_for("get_table_version", QUERIED),
+        "GetTableMetadata": events_for("get_table_metadata", QUERIED),
+        "ListTableChanges": events_for("list_table_changes", QUERIED, query={"startingVersion": "0", "maxFiles": "1"}),
         "ListIceberg": [
             {
                 **iceberg_event("list_iceberg", recipient_id, query={"warehouse": "lent"}),

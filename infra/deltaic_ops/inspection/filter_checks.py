@@ -60,7 +60,7 @@ def validate_table(
     if table.format == "iceberg":
         if moved and not unchecked:
             schemas().check_iceberg(table)
-        return table, unknown
+        return table, [*unknown, *_check_iceberg_filters(admin, schemas, table)]
 
     def is_changed(name: str) -> bool:
         return moved or getattr(table, name) != getattr(before, name)
@@ -102,6 +102,17 @@ def validate_table(
         checks = ((by_folder, folder_limits), (with_history, history_limits), (by_iceberg, incompatible_with_iceberg))
         lines = [line for applies, check in checks if applies for line in check(schema)]
     return stored, [*lines, *unknown, *(_warn_recipients(admin, stored) if rows else [])]
+
+
+def _check_iceberg_filters(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
+    """Check the filters of an Iceberg table and of its grants; return warnings about its recipients."""
+    grants = [grant for grant in admin.grants.of_share(table.share) if grant.partition_filter]
+    if grants:
+        _check_grants(grants, table, schemas().of_table(table))
+    if not table.partition_filter:
+        return []
+    check_filter(table.partition_filter, schemas().of_table(table))
+    return _warn_recipients(admin, table)
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
@@ -156,7 +167,7 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
     def check(table: Table) -> None:
         try:
             _check_urls(table)
-            check_filter(text, schemas.read(table.location, table.storage))
+            check_filter(text, schemas.of_table(table))
         except InvalidParameter as error:
             raise InvalidParameter(f"the filter does not match table {table.title}: {error.message}") from error
         except DeltaicError as error:

@@ -88,18 +88,34 @@ class SchemaReader:
 
         return self.in_store(location, storage, read_latest)
 
+    def of_table(self, table: Table) -> SharedSchema:
+        """Read the schema of a table of any format; raises the same errors as `read`, and those about deletes."""
+
+        def read_iceberg(store: "ObjectTableStore") -> SharedSchema:
+            from deltaic.sharing.iceberg_tables import open_source
+
+            latest = open_source(table, store, store, self.home).snapshot().load_commits()
+            return SharedSchema(latest.metadata, latest.protocol, table.location)
+
+        if table.format == "iceberg":
+            return self.in_store(table.location, table.storage, read_iceberg)
+        return self.read(table.location, table.storage)
+
     def check_iceberg(self, table: Table) -> None:
-        """Raise DeltaicError if the metadata of an Iceberg table is unknown or cannot be read."""
+        """Raise DeltaicError if recipients cannot read an Iceberg table in a way that its entry offers."""
 
         def read_metadata(store: "ObjectTableStore") -> None:
-            from deltaic.sharing.iceberg_clients.native_metadata import read_native_metadata
+            from deltaic.sharing.native_metadata import read_native_metadata
             from deltaic.storage.glue_catalog import metadata_location
             from deltaic.storage.locations import TableLocations
 
             locations = TableLocations.parse(table.location, table.auxiliary_locations)
             read_native_metadata(store, locations, table.metadata_location, partial(metadata_location, self.home))
 
-        self.in_store(table.location, table.storage, read_metadata)
+        if table.iceberg:
+            self.in_store(table.location, table.storage, read_metadata)
+        if "url" in table.access_modes:
+            self.of_table(table)
 
     def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
         """Call `read` with an object store client for a folder; raises the same errors as `SchemaReader.read`."""

@@ -34,12 +34,13 @@ def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -
 
 
 def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
-    """Check that the metadata of a shared Iceberg table can be read."""
+    """Check that recipients can read a shared Iceberg table in the ways that its entry offers."""
     try:
         schemas.check_iceberg(table)
     except DeltaicError as refusal:
         return Finding("metadata", "failed", refusal.message, "correct --location or --glue of its entry")
-    return ok("metadata", "Iceberg clients can read the table; other clients cannot")
+    kinds = {"Delta Sharing clients": "url" in table.access_modes, "Iceberg clients": bool(table.iceberg)}
+    return ok("metadata", f"{' and '.join(kind for kind, can in kinds.items() if can)} can read the table")
 
 
 def unreadable_log(refusal: DeltaicError) -> Finding:

@@ -132,7 +132,7 @@ def access_of(
         row_filters=tuple(row_filters(table, granted.grant)),
         lacked_properties=tuple(missing),
         hidden_columns=table.hidden_columns,
-        access_modes=granted.listing_entry.access_modes,
+        access_modes=granted.listing_entry.client_modes,
         first_version=first if table.history else None,
         ends_at=min(filter(None, (granted.grant.ends_at, granted.restrictions.ends_at)), default=None),
         counted=count_result(schemas(), table, rights, first) if schemas else None,

@@ -78,7 +78,7 @@ def visible_entries(admin: CatalogAdmin, reader: CatalogReader, recipient: Recip
 
 def access_text(table: Table) -> str:
     """Return the access modes of a table as a string, for example `url, Iceberg (signed)`."""
-    modes = () if table.format == "iceberg" else table.access_modes
+    modes = () if table.format == "iceberg" and "url" not in table.access_modes else table.client_modes
     return ", ".join([*modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
 
 

@@ -129,7 +129,7 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
     ("signed"); empty: they cannot read the table."""
 
     format: TableFormat = "delta"
-    """Format of the table. An Iceberg table is unfiltered, and only Iceberg clients can read it."""
+    """Format of the table. Iceberg clients read an Iceberg table's own metadata and its folder (access mode `dir`)."""
 
     metadata_location: str = ""
     """Metadata file of an Iceberg table, or `glue://database/table`; empty: the file that its version hint names."""
@@ -141,6 +141,11 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
     """Why the table is hidden from recipients; empty: it is listed."""
 
     created_at: datetime
+
+    @property
+    def client_modes(self) -> tuple[AccessMode, ...]:
+        """Access modes for Delta Sharing clients: they cannot read an Iceberg table's folder by themselves."""
+        return ("url",) if self.format == "iceberg" and "url" in self.access_modes else self.access_modes
 
     @property
     def is_filtered(self) -> bool:

@@ -29,7 +29,9 @@ def _format_for_request(timestamp: int) -> str:
         return ""
 
 
-class _TimedVersions(msgspec.Struct, frozen=True):
+class TimedVersions(msgspec.Struct, frozen=True):
+    """Versions in the order of their commits, with their times."""
+
     versions: Sequence[int]
     time_of: Callable[[int], int]
     """Returns the commit time (ms since the epoch) of the version at an index of `versions`."""
@@ -56,8 +58,8 @@ class History:
         self._in_commit_times: dict[int, int] = {}
         self._listing = listing
         self._ranges = [
-            _TimedVersions(by_file, lambda at: times[by_file[at]]),
-            _TimedVersions(with_own_time, lambda at: self._read_in_commit_time(with_own_time[at])),
+            TimedVersions(by_file, lambda at: times[by_file[at]]),
+            TimedVersions(with_own_time, lambda at: self._read_in_commit_time(with_own_time[at])),
         ]
         self._ranges = [range_ for range_ in self._ranges if range_.versions]
 

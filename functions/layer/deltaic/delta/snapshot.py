@@ -49,6 +49,11 @@ def records_in_commit_timestamps(metadata: Metadata) -> bool:
 class Snapshot:
     """A version of a table, whose files are read when they are needed."""
 
+    parquet_refusal = ""
+    """Reason of an Iceberg table for which clients of the parquet format would misread a column."""
+    inlines_vectors = False
+    """True for an Iceberg table, whose Puffin files clients do not accept as files of deletion vectors."""
+
     def __init__(
         self,
         store: TableStore,
@@ -194,12 +199,15 @@ class Snapshot:
             return self._totals
         totals = self._filtered_totals.get(file_filter.identity)
         if totals is None:
-            tail, parts = self._tail_and_parts
-            totals = filtered_totals(tail, parts, file_filter, self._cache, self._table, files_follow=files_follow)
+            totals = self._count(file_filter, files_follow=files_follow)
             if len(self._filtered_totals) >= _MOST_TOTALS:
                 self._filtered_totals.clear()
             self._filtered_totals[file_filter.identity] = totals
         return totals
+
+    def _count(self, file_filter: FileFilter, *, files_follow: bool) -> Totals:
+        tail, parts = self._tail_and_parts
+        return filtered_totals(tail, parts, file_filter, self._cache, self._table, files_follow=files_follow)
 
     @cached_property
     def has_deletion_vectors(self) -> bool:

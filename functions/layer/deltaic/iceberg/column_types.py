@@ -15,7 +15,7 @@ from deltaic.pruning.values import EXACTLY, ColumnType, boolean, column_type, da
 
 Value = int | float | str | bytes
 
-_NAMES: Final = {
+ICEBERG_TYPES: Final = {
     "byte": "int",
     "short": "int",
     "integer": "int",
@@ -45,12 +45,12 @@ def iceberg_type(name: str) -> str | None:
     type_ = column_type(name)
     if type_.name == "decimal":
         return f"decimal({type_.precision}, {type_.scale})"
-    return _NAMES.get(type_.name)
+    return ICEBERG_TYPES.get(type_.name)
 
 
 def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
     """Return the function that encodes values of a type as Iceberg single values, which bounds are."""
-    name = _NAMES.get(type_.name, "")
+    name = ICEBERG_TYPES.get(type_.name, "")
     if type_.name == "decimal":
         return unscaled
     if name in _PACKED:
@@ -61,7 +61,7 @@ def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
 
 def avro_type(type_: ColumnType, field_id: int) -> Any:
     """Return the Avro schema for partition values of a column type."""
-    name = _NAMES.get(type_.name, "")
+    name = ICEBERG_TYPES.get(type_.name, "")
     if type_.name == "decimal":
         return {
             "type": "fixed",
@@ -80,7 +80,7 @@ def avro_type(type_: ColumnType, field_id: int) -> Any:
 
 def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
     """Return the function that encodes partition values of a column type in Avro."""
-    name = _NAMES.get(type_.name, "")
+    name = ICEBERG_TYPES.get(type_.name, "")
     if type_.name == "decimal":
         size = _fixed_size(type_.precision)
         return lambda value: int.to_bytes(value, size, "big", signed=True)

@@ -16,7 +16,7 @@ from deltaic.iceberg.refusals import misread
 
 _MAGIC: Final = b"PFA1"
 _LENGTH: Final = struct.Struct(">I")
-_PORTABLE: Final = struct.pack("<I", 1681511377)
+PORTABLE: Final = struct.pack("<I", 1681511377)
 """First bytes of the bitmap format that both Delta and Iceberg support; older Delta files have another format."""
 _FOOTER_LENGTH: Final = struct.Struct("<i")
 _NO_FLAGS: Final = b"\x00" * 4
@@ -76,7 +76,7 @@ def _check(frame: bytes, size: int, path: str) -> None:
     bitmap = frame[_LENGTH.size : -_LENGTH.size]
     if len(bitmap) != size or frame != _frame(bitmap):
         raise TableUnreadable("a deletion vector of this table is corrupt, or not at the logged position", path)
-    if not bitmap.startswith(_PORTABLE):
+    if not bitmap.startswith(PORTABLE):
         raise misread(
             "a deletion vector has a format that only Delta supports",
             "ask its provider to purge deleted rows (REORG TABLE ... APPLY (PURGE))",

@@ -1,4 +1,4 @@
-"""Errors for tables that Iceberg clients would misread."""
+"""Errors for tables that Iceberg clients would misread, and for Iceberg tables that other clients would misread."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,3 +28,9 @@ def misread(reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
 def misread_column(path: Sequence[str], reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
     """Return the error for a table that Iceberg clients would misread because of one column."""
     return misread(f"column '{'.'.join(path)}' {reason}", remedy)
+
+
+def unshareable(reason: str, remedy: str, detail: str = "") -> UnsupportedOperation:
+    """Return the error for an Iceberg table that Delta Sharing clients would misread; `detail` is only logged."""
+    message = f"Delta Sharing clients cannot read this Iceberg table: {reason}. Ask its provider to {remedy}."
+    return UnsupportedOperation(message, detail)

@@ -92,17 +92,20 @@ def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
     )
 
 
-def field_ids(type_: Any) -> Iterator[int]:
-    """Yield the field ids of an Iceberg type, at all levels of nesting."""
+def walk_fields(type_: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[int, tuple[str, ...], Any]]:
+    """Yield id, path and type of all fields in an Iceberg type, at all levels of nesting."""
     if not isinstance(type_, dict):
         return
-    for field in type_.get("fields", ()):
-        yield field["id"]
-        yield from field_ids(field["type"])
-    for part in ("element", "key", "value"):
-        if part in type_:
-            yield type_[f"{part}-id"]
-            yield from field_ids(type_[part])
+    fields = [(field["id"], field["name"], field["type"]) for field in type_.get("fields", ())]
+    fields += [(type_[f"{part}-id"], part, type_[part]) for part in ("element", "key", "value") if part in type_]
+    for field_id, name, inner in fields:
+        yield field_id, (*path, name), inner
+        yield from walk_fields(inner, (*path, name))
+
+
+def field_ids(type_: Any) -> Iterator[int]:
+    """Yield the field ids of an Iceberg type, at all levels of nesting."""
+    return (field_id for field_id, _, _ in walk_fields(type_))
 
 
 def _id(content: str) -> int:
@@ -201,10 +204,15 @@ def _check_changes(path: tuple[str, ...], changes: Sequence[Mapping[str, Any]]) 
     """Raise UnsupportedOperation for type changes of a column that Iceberg does not support."""
     for change in changes:
         before, after = change["fromType"], change["toType"]
-        old, new = column_type(before), column_type(after)
-        wider = old.name == new.name == "decimal" and old.scale == new.scale and old.precision <= new.precision
-        if not wider and (before, after) not in _WIDENED:
+        if not is_widening(before, after):
             raise misread_column(path, f"was changed from {before} to {after}, which Iceberg clients cannot read")
+
+
+def is_widening(before: str, after: str) -> bool:
+    """Return whether both Iceberg and Delta clients read older files after a change of a primitive Delta type."""
+    old, new = column_type(before), column_type(after)
+    is_wider = old.name == new.name == "decimal" and old.scale == new.scale and old.precision <= new.precision
+    return is_wider or (before, after) in _WIDENED
 
 
 def _partitions(
@@ -231,20 +239,8 @@ def _map_undeclared_columns(configuration: Mapping[str, str], mapped_names: Coll
 
 
 def _check_ids(fields: list[dict[str, Any]]) -> None:
-    ids = list(field_ids({"fields": fields}))
-    if len(set(ids)) < len(ids):
+    all_fields = list(walk_fields({"fields": fields}))
+    if len({field_id for field_id, _, _ in all_fields}) < len(all_fields):
         raise misread("two of its columns have the same field id")
-    names = list(_full_names({"fields": fields}, ""))
-    if len(set(names)) < len(names):
+    if len({".".join(path) for _, path, _ in all_fields}) < len(all_fields):
         raise misread("two of its columns have the same full name, in which dots separate levels")
-
-
-def _full_names(type_: Any, prefix: str) -> Iterator[str]:
-    """Yield the full names of all fields at all levels of nesting, such as `address.city`."""
-    if not isinstance(type_, dict):
-        return
-    nested = [(field["name"], field["type"]) for field in type_.get("fields", ())]
-    nested += [(part, type_[part]) for part in ("element", "key", "value") if part in type_]
-    for name, inner in nested:
-        yield prefix + name
-        yield from _full_names(inner, f"{prefix}{name}.")

@@ -12,7 +12,8 @@
     answer            the response in chunks, and the last line of a response that fails midway
 
 `change_feed` serves ranges of versions, `folders` serves volumes, skills and models, and `iceberg_clients` serves the
-Iceberg REST catalog. `catalog_listing` lists shares and tables; `metadata` returns a table's version and metadata.
+Iceberg REST catalog. `iceberg_tables` opens tables that are already in Iceberg format, whose metadata
+`native_metadata` finds. `catalog_listing` lists shares and tables; `metadata` returns a table's version and metadata.
 `audit_record` collects what the access log records. `deltaic.http` handles HTTP, `deltaic.catalog` stores the catalog,
 and `deltaic.delta` reads the Delta log.
 """

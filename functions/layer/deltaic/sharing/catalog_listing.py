@@ -58,8 +58,8 @@ def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_
     """
     catalog = sharing.catalog_for(caller)
     table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listing_entry
-    formats = [table.format]
-    if serves_iceberg and is_offered(table) and table.format == "delta":
+    formats = ["delta"] if table.format == "delta" or "url" in table.access_modes else []
+    if is_offered(table) and (serves_iceberg or not formats):
         formats.append("iceberg")
     return json_bodies.encode({**_table(table), "format": ",".join(formats)})
 
@@ -105,7 +105,7 @@ def _schema(schema: Schema) -> dict[str, object]:
 
 
 def _table(table: Table) -> dict[str, object]:
-    by_directory = "dir" in table.access_modes
+    by_directory = "dir" in table.client_modes
     return json_bodies.present(
         name=table.name,
         schema=table.schema_name,
@@ -115,5 +115,5 @@ def _table(table: Table) -> dict[str, object]:
         # Only recipients with directory access get the location (PROTOCOL.md: required for `dir`).
         location=table.location if by_directory else None,
         auxiliaryLocations=(list(table.auxiliary_locations) or None) if by_directory else None,
-        accessModes=list(table.access_modes) or None,
+        accessModes=list(table.client_modes) or None,
     )

@@ -137,8 +137,8 @@ class SharedTable(msgspec.Struct, frozen=True):
 
     @property
     def access_modes(self) -> Sequence[str]:
-        """Access modes for this recipient: never `dir` for a filtered table."""
-        return ("url",) if self.rights.are_filtered else self.entry.access_modes
+        """Access modes for this recipient's Delta Sharing client: never `dir` for a filtered table."""
+        return ("url",) if self.rights.are_filtered else self.entry.client_modes
 
     @property
     def identity(self) -> str:
@@ -153,9 +153,9 @@ class SharedTable(msgspec.Struct, frozen=True):
             hints = len(request.predicate_hints) + (request.json_predicate_hints is not None)
             add(limit=request.limit_hint, isRange=request.is_range, hints=hints)
 
-    def require_delta(self) -> None:
-        """Raise UnsupportedOperation for a table without a Delta log."""
-        if self.entry.format != "delta":
+    def require_client_files(self) -> None:
+        """Raise UnsupportedOperation for an Iceberg table whose files are not shared by URL."""
+        if self.entry.format != "delta" and "url" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is an Iceberg table: read it with an Iceberg client, at the "
                 "icebergEndpoint of your profile."
@@ -166,21 +166,24 @@ class SharedTable(msgspec.Struct, frozen=True):
 
         The check is necessary because old clients ignore `accessModes` and send queries (PROTOCOL.md, access modes).
         """
-        self.require_delta()
+        self.require_client_files()
         if "url" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by directory access only (accessModes: dir). "
                 "Use a client that requests temporary table credentials."
             )
 
-    def require_directory_access(self) -> None:
-        """Raise UnsupportedOperation for a table that is filtered or not shared by directory access."""
+    def require_directory_access(self, *, by_iceberg: bool = False) -> None:
+        """Raise UnsupportedOperation for a table that is filtered or not shared by directory access.
+
+        `by_iceberg` is true for Iceberg clients, which also read the folders of Iceberg tables.
+        """
         if self.rights.are_filtered:
             raise UnsupportedOperation(
                 f"Only a part of the table {self.gate.full_name} is shared with you, and credentials for its folder "
                 "would allow you to read all of it. Read it with a query."
             )
-        if "dir" not in self.access_modes:
+        if "dir" not in (self.entry.access_modes if by_iceberg else self.access_modes):
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by pre-signed URLs only (accessModes: url). "
                 "Read it with a query, or ask its provider for directory access."

@@ -1,7 +1,8 @@
-"""Replace the deletion vectors of files by inline vectors, for recipients of filtered tables.
+"""Replace the deletion vectors of files by inline vectors, for recipients of filtered tables and for Iceberg tables.
 
 Writers put the vectors of many partitions into one file. A URL of that file would reveal which rows of other files
-were deleted. So the server reads the vectors of the files in the response, and inserts them into the response.
+were deleted. Clients refuse the vector files of Iceberg tables, which are Puffin files. So the server reads the
+vectors of the files in the response, and inserts them into the response.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -35,7 +35,7 @@ def get_metadata(
     options = read_options()
     snapshot = find_snapshot(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
-    response_format = negotiate(snapshot.live_features, options)
+    response_format = negotiate(snapshot.live_features, options, snapshot.parquet_refusal)
     caller.audit.metrics.other_lines += HEAD_LINES
     return Answer(
         version=snapshot.version,

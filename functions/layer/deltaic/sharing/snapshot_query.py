@@ -152,7 +152,9 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         else:
             snapshot = find_snapshot(self.log, self.request.version, self.request.instant()).load_commits()
         self.table.gate.check_version(snapshot.version)
-        return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
+        if claims:
+            return snapshot, claims.response_format
+        return snapshot, negotiate(snapshot.live_features, self.options, snapshot.parquet_refusal)
 
     def _lines(self, plan: _SnapshotPlan, metrics: ResponseMetrics) -> Iterator[bytes]:
         metrics.other_lines += HEAD_LINES
@@ -161,7 +163,8 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             plan.page_budget.created += len(head)
         yield head
         batches: Iterable[FileBatch] = plan.page
-        if plan.style.filtered and plan.style.response_format == "delta":
+        inlines_vectors = plan.style.filtered or plan.snapshot.inlines_vectors
+        if inlines_vectors and plan.style.response_format == "delta":
             batches = with_inline_vectors(self.sharing, self.table, batches)
         files = _file_lines(plan, batches, metrics)
         yield from files if plan.page_budget is None else fitting_lines(files, plan.page, plan.page_budget, metrics)

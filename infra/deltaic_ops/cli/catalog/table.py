@@ -48,8 +48,8 @@ _ICEBERG = (
     "the folder (requires --access-mode dir --history). The stack needs Iceberg=enabled."
 )
 _FORMAT = (
-    "Table format. iceberg: only Iceberg clients can read the table, and they see all rows and columns; --location is "
-    "its folder (with a version hint) or one of its metadata files."
+    "Table format. iceberg: Delta Sharing clients and Iceberg clients can read the table; --location is its folder "
+    "(with a version hint) or one of its metadata files. With a filter, only Delta Sharing clients can."
 )
 _GLUE = "Iceberg table in AWS Glue, from which the server gets its current metadata file."
 _UNCHECKED = "Do not check that your credentials can read the table. Filters and hidden columns are always checked."
@@ -92,7 +92,8 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
     if format_ == "iceberg":
         location, metadata_location = _iceberg_place(lambda: cli.connection.client("glue"), location, glue)
-        access_mode, history, iceberg = ["dir"], True, "signed" if iceberg == "off" else iceberg
+        access_mode = access_mode or (["url"] if rows or hidden else ["url", "dir"])
+        history, iceberg = True, "signed" if iceberg == "off" and "dir" in access_mode else iceberg
     elif glue or not location:
         raise typer.BadParameter("missing location: use --location, or --format iceberg with --glue")
     warnings: list[str] = []
@@ -251,7 +252,7 @@ def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> 
 
 def _of_glue(client: Any, glue: str) -> tuple[str, str]:
     from botocore.exceptions import ClientError
-    from deltaic.sharing.iceberg_clients.native_metadata import GLUE
+    from deltaic.sharing.native_metadata import GLUE
 
     database, _, name = glue.partition(".")
     if not database or not name:

@@ -48,14 +48,16 @@ def check_access(access_modes: Collection[str], partition_filter: str, hidden_co
 def check_iceberg(table: Table) -> None:
     """Raise InvalidParameter if settings of a table are incompatible with its format or its Iceberg access."""
     if table.format == "iceberg":
-        if not table.iceberg:
-            raise InvalidParameter("only Iceberg clients can read an Iceberg table: use --iceberg signed or vended")
-        if table.is_filtered or table.start_version or table.checkpoint:
+        if table.hidden_columns or table.start_version or table.checkpoint:
             raise InvalidParameter(
-                "an Iceberg table cannot have a filter, hidden columns, a start version or checkpoints: remove them"
+                "an Iceberg table cannot have hidden columns, which its files contain, a start version or checkpoints: "
+                "remove them"
             )
-        if table.access_modes != ("dir",) or not table.history:
-            raise InvalidParameter("an Iceberg table is shared as a folder: use --access-mode dir --history")
+        if bool(table.iceberg) != ("dir" in table.access_modes) or (table.iceberg and not table.history):
+            raise InvalidParameter(
+                "Iceberg clients read the whole folder of an Iceberg table: use --iceberg signed or vended with "
+                "--access-mode dir --history, or none of them"
+            )
     elif table.metadata_location:
         raise InvalidParameter("a Delta table cannot have an Iceberg metadata location: add --format iceberg")
     if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):

@@ -127,7 +127,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         if page is not None:
             check_log(page.log_id, log_id)
         live, examined = self._examine(commits)
-        response_format = page.response_format if page else negotiate(live, request.options)
+        response_format = page.response_format if page else negotiate(live, request.options, self.head.parquet_refusal)
         version = self.head.version
         stamp = version if request.parameters.include_historical_protocol and response_format == "delta" else None
         first_lines = head_lines(table, self.head, response_format, version=version, protocol_version=stamp)

@@ -113,6 +113,8 @@ class VisibleCommits(msgspec.Struct, frozen=True):
         changes = self.kind.visible_changes(commit, visibility, self.table)
         removed = find_removed(self.log, commit.version, [change for _, change in changes])
         if not visibility.is_filtered:
+            if self.head.inlines_vectors:
+                changes = self._with_inline_vectors(changes)
             return VisibleCommit(commit, changes, removed, visibility, visibility)
         before = self._visibility_before(commit, visibility, changes)
         changes = self._with_inline_vectors(_visible_changes(changes, removed, visibility, before))

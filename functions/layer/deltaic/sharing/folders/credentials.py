@@ -24,7 +24,7 @@ def create_table_credentials(
     shared by directory access, and InvalidParameter for a location outside the table.
     """
     table = sharing.table(caller, name)
-    table.require_delta()
+    table.require_client_files()
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
     fields = _to_json(sharing, caller, table.storage, vended)

@@ -10,7 +10,6 @@ DuckDB loads the Delta table `europe.orders` of the share `sales` and reads one 
     signed_set          stores the set of readable files in a token that the client sends with each request
     remote_signing      POST .../sign: signs the GET request if the index of version 12 lists the file
 
-`background_generation` starts a Lambda function if the metadata takes longer than a client waits. `native_metadata`
-reads the metadata of tables that are already in Iceberg format. `deltaic.iceberg` converts Delta metadata. No
-request writes to a shared table.
+`background_generation` starts a Lambda function if the metadata takes longer than a client waits. `deltaic.iceberg`
+converts Delta metadata. No request writes to a shared table.
 """

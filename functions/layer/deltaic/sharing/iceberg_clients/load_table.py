@@ -16,9 +16,9 @@ from deltaic.sharing import rights
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.background_generation import latest_metadata
-from deltaic.sharing.iceberg_clients.native_metadata import read_native_metadata
 from deltaic.sharing.iceberg_clients.signed_set import SET_TTL, SignedSet, seal_set
 from deltaic.sharing.iceberg_clients.table_access import open_table
+from deltaic.sharing.native_metadata import read_native_metadata
 from deltaic.storage.endpoints import is_aws
 from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import Location

@@ -24,7 +24,7 @@ from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.metadata_folder import folder_of, index_key, read_index, since_of
-from deltaic.sharing.iceberg_clients.native_metadata import MAX_BYTES
+from deltaic.sharing.native_metadata import MAX_BYTES
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.snapshots import open_log

@@ -38,7 +38,7 @@ def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> Shared
             f"Iceberg client reads the complete folder: read {table.gate.full_name} with a Delta Sharing client"
         )
     if _opens_folder(table.entry):
-        table.require_directory_access()
+        table.require_directory_access(by_iceberg=True)
     if table.entry.iceberg == "vended":
         _check_storage(sharing, table)
     return table

@@ -41,10 +41,8 @@ def read_native_metadata(
     `reference` is a URI, `glue://database/table`, or empty for the version hint. Raises TableUnreadable if the metadata
     does not exist, is invalid, or names files outside the table's locations.
     """
-    if reference.startswith(GLUE):
-        reference = glue(*reference.removeprefix(GLUE).split("/", 1))
-    path = _relative_path(locations.root, reference) if reference else _hinted_path(store)
-    content = _read(store, path)
+    path = find_metadata(store, locations, reference, glue)
+    content = read_existing(store.get, path)
     try:
         document = gzip.decompress(content) if ".gz." in path else content
         metadata: dict[str, Any] = json.loads(document)
@@ -60,15 +58,23 @@ def read_native_metadata(
     return NativeMetadata(f"{locations.root.uri}/{path}", document)
 
 
+def find_metadata(store: TableStore, locations: TableLocations, reference: str, glue: Callable[[str, str], str]) -> str:
+    """Return the path of the current metadata file, relative to the table's folder; see `read_native_metadata`."""
+    if reference.startswith(GLUE):
+        reference = glue(*reference.removeprefix(GLUE).split("/", 1))
+    return _relative_path(locations.root, reference) if reference else _hinted_path(store)
+
+
 def _hinted_path(store: TableStore) -> str:
-    hint = _read(store, _HINT).decode("utf-8", "replace").strip()
+    hint = read_existing(store.get, _HINT).decode("utf-8", "replace").strip()
     name = f"v{hint}" if hint.isdecimal() else hint.removesuffix(_SUFFIX)
     return f"metadata/{name}{_SUFFIX}"
 
 
-def _read(store: TableStore, path: str) -> bytes:
+def read_existing(read: Callable[[str], Any], path: str) -> Any:
+    """Return the result of `read` for a metadata file; raises TableUnreadable with the remedy if it is missing."""
     try:
-        return store.get(path)
+        return read(path)
     except FileNotFoundError as missing:
         raise TableUnreadable(
             "the table's Iceberg metadata does not exist: ask its provider to set the metadata file or the AWS Glue "

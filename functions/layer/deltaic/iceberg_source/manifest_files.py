@@ -1,0 +1,193 @@
+"""Decode manifest lists, and manifests as batches of live files.
+
+Each manifest is read only if its partition summaries do not exclude it, and decoded in pieces, so that the first files
+of a large manifest are sent at once.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any, Final, NamedTuple
+
+import fastavro
+import msgspec
+import pyarrow as pa
+
+from deltaic.delta.scan.file_batches import FILE_SCHEMA
+from deltaic.iceberg.refusals import unshareable
+from deltaic.iceberg_source.delta_schema import Path, column_error
+from deltaic.iceberg_source.file_statistics import encode_statistics, partition_text, to_dict
+from deltaic.pruning.values import ColumnType
+
+EXISTING: Final = 0
+ADDED: Final = 1
+DELETED: Final = 2
+"""Status of a file in the snapshot that wrote a manifest."""
+_LIVE: Final = frozenset({EXISTING, ADDED})
+_PIECE: Final = 1024
+_METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_value_counts")
+
+Record = dict[str, Any]
+DeleteKey = tuple[int, tuple[Any, ...]]
+"""Data sequence number and partition of a data file, which decide which deletes apply to it."""
+
+
+class SourceManifest(msgspec.Struct, frozen=True):
+    """A manifest in a manifest list."""
+
+    path: str
+    """Path for TableStore."""
+    spec_id: int
+    is_deletes: bool
+    sequence_number: int
+    snapshot_id: int
+    added: int
+    """Number of files with the status ADDED; `existing` and `deleted` are those of the others."""
+    existing: int
+    deleted: int
+    summaries: Sequence[Record]
+    """For each partition field: `contains_null`, `lower_bound` and `upper_bound`."""
+
+    @property
+    def live(self) -> int:
+        """Number of live files."""
+        return self.added + self.existing
+
+
+class ManifestPiece(NamedTuple):
+    """Consecutive live files of a manifest."""
+
+    files: pa.RecordBatch
+    """Record batch with FILE_SCHEMA, without deletion vectors."""
+    keys: Sequence[DeleteKey]
+
+
+class TablePaths:
+    """Translate absolute paths in Iceberg metadata to paths for TableStore and paths as in a Delta log."""
+
+    def __init__(self, root: str) -> None:
+        """Create a translation for the table at `root`, a URI without a slash at the end."""
+        self._prefix = f"{root}/"
+
+    def stored(self, uri: str) -> str:
+        """Return a path for TableStore; raises UnsupportedOperation for a path that Delta clients would change."""
+        path = re.sub("^s3[an]://", "s3://", uri)
+        inside = path.removeprefix(self._prefix)
+        if not {"", ".", ".."}.isdisjoint(inside.removeprefix("s3://").split("/")):
+            reason = "the path of a file has an empty, '.' or '..' segment"
+            raise unshareable(reason, "rewrite the table's files into a location without them", uri)
+        return inside if inside != path else path.replace("%", "%25")
+
+    def logged(self, uri: str) -> str:
+        """Return a percent-encoded path as in a Delta log; raises the errors of `stored`."""
+        path = self.stored(uri)
+        return path if path.startswith("s3://") else path.replace("%", "%25")
+
+
+def decode_manifest_list(paths: TablePaths, content: bytes) -> list[SourceManifest]:
+    """Return the manifests of a snapshot, in the list's order."""
+    return [
+        SourceManifest(
+            path=paths.stored(record["manifest_path"]),
+            spec_id=record["partition_spec_id"],
+            is_deletes=bool(record.get("content")),
+            sequence_number=record.get("sequence_number") or 0,
+            snapshot_id=record["added_snapshot_id"],
+            # Older writers have other names.
+            **{
+                kind: record[f"{kind}_files_count" if f"{kind}_files_count" in record else f"{kind}_data_files_count"]
+                for kind in ("added", "existing", "deleted")
+            },
+            summaries=record.get("partitions") or (),
+        )
+        for record in _records(content)
+    ]
+
+
+class ManifestReader(msgspec.Struct, frozen=True):
+    """Reader of the files of data manifests, for one schema and one set of partition columns."""
+
+    paths: TablePaths
+    columns: Mapping[int, tuple[Path, ColumnType]]
+    """As in DeltaSchema."""
+    defaults: Mapping[int, Path]
+    """As in DeltaSchema."""
+    partition_columns: Mapping[int, str]
+    """Physical names of the partition columns."""
+    specs: Mapping[int, Sequence[Mapping[str, Any]]]
+    times: Mapping[int, int]
+    """Commit times of snapshots."""
+
+    def pieces(
+        self, manifest: SourceManifest, content: bytes, statuses: Collection[int] = _LIVE
+    ) -> Iterator[ManifestPiece]:
+        """Decode files of a manifest in pieces; raises UnsupportedOperation for files that clients would misread."""
+        columns = {key: column for key, column in self.columns.items() if key not in self.partition_columns}
+        sources = self._identity_columns(manifest)
+        rows: list[tuple[Record, DeleteKey]] = []
+        for file, sequence_number, snapshot_id in list_files(manifest, content, statuses):
+            if file["file_format"].upper() != "PARQUET":
+                raise unshareable(f"it has files in the format {file['file_format']}", "rewrite these files to Parquet")
+            counts = to_dict(file.get("value_counts")) if self.defaults else {}
+            for path in (path for field_id, path in self.defaults.items() if field_id not in counts):
+                reason = "has an initial default, which would be read as null in files that lack the column"
+                raise column_error(path, reason, "rewrite its files, with value counts of this column")
+            partition = tuple(file["partition"].values())
+            values = dict(zip(sources, map(partition_text, partition), strict=True))
+            metrics = [to_dict(file.get(name)) for name in _METRICS]
+            add = {
+                "path": self.paths.logged(file["file_path"]),
+                "partitionValues": [(name, values[key]) for key, name in self.partition_columns.items()],
+                "size": file["file_size_in_bytes"],
+                "modificationTime": self.times.get(snapshot_id, 0),
+                "stats": encode_statistics(file["record_count"], columns, metrics),
+            }
+            rows.append((add, (sequence_number, partition)))
+            if len(rows) == _PIECE:
+                yield _piece(rows)
+                rows = []
+        if rows:
+            yield _piece(rows)
+
+    def bounds(self, manifest: SourceManifest) -> str:
+        """Return statistics of the identity partition columns that are valid for all files of a manifest, as JSON."""
+        summaries = dict(zip(self._identity_columns(manifest), manifest.summaries, strict=False))
+        lower = {key: summary.get("lower_bound") for key, summary in summaries.items()}
+        upper = {key: summary.get("upper_bound") for key, summary in summaries.items()}
+        nulls = {key: 0 for key, summary in summaries.items() if not summary["contains_null"]}
+        return encode_statistics(None, self.columns, (lower, upper, nulls, {}))
+
+    def _identity_columns(self, manifest: SourceManifest) -> list[int]:
+        """Return the column of each partition field of a manifest; -1 for another transform than identity."""
+        fields = self.specs[manifest.spec_id]
+        return [field["source-id"] if field["transform"] == "identity" else -1 for field in fields]
+
+
+def list_files(
+    manifest: SourceManifest, content: bytes, statuses: Collection[int] = _LIVE
+) -> Iterator[tuple[Record, int, int]]:
+    """Yield the files of a manifest with these statuses, each with its inherited sequence number and snapshot id.
+
+    Raises UnsupportedOperation for encrypted files.
+    """
+    for entry in _records(content):
+        if entry["status"] not in statuses:
+            continue
+        file: Record = entry["data_file"]
+        if file.get("key_metadata") is not None:
+            raise unshareable("it has encrypted files, and recipients have no keys", "share a table without encryption")
+        sequence_number = entry.get("sequence_number")
+        yield (
+            file,
+            manifest.sequence_number if sequence_number is None else sequence_number,
+            entry.get("snapshot_id") or manifest.snapshot_id,
+        )
+
+
+def _records(content: bytes) -> Iterator[Record]:
+    return iter(fastavro.reader(BytesIO(content)))  # type: ignore[arg-type]
+
+
+def _piece(rows: Sequence[tuple[Record, DeleteKey]]) -> ManifestPiece:
+    adds, keys = zip(*rows, strict=True)
+    return ManifestPiece(pa.RecordBatch.from_pylist(adds, FILE_SCHEMA), keys)

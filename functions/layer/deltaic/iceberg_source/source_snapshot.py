@@ -1,0 +1,245 @@
+"""A version of an Iceberg table as a Delta snapshot."""
+
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Final, Self
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from deltaic import compute as pc
+from deltaic.delta.actions import Metadata, Protocol, parse_metadata, parse_protocol
+from deltaic.delta.checksum import Totals
+from deltaic.delta.features import DELETION_VECTORS
+from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.scan.add_rows import replace_column
+from deltaic.delta.scan.file_batches import DELETION_VECTOR, FileBatch, Position
+from deltaic.delta.scan.file_order import Scan
+from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.snapshot import BATCH_ROWS, Snapshot
+from deltaic.delta.store import TableStore
+from deltaic.errors import MalformedRequest
+from deltaic.iceberg_source.delete_files import DeleteFiles
+from deltaic.iceberg_source.delta_schema import DeltaSchema
+from deltaic.iceberg_source.manifest_files import (
+    ManifestPiece,
+    ManifestReader,
+    SourceManifest,
+    TablePaths,
+    decode_manifest_list,
+)
+from deltaic.iceberg_source.source_metadata import SourceMetadata, SourceSnapshot, decoding
+from deltaic.lru import Lru
+
+_WITH_VECTORS: Final = 256
+"""Files of a batch if the version has deletes, because vectors are in memory."""
+_AT_ONCE: Final = 8
+"""Manifests that are read in parallel."""
+_NO_CACHE: Final = RowGroupCache(0)
+_BYTES_PER_FILE: Final = 200
+
+
+class IcebergSource(msgspec.Struct, frozen=True):
+    """An Iceberg table at one state of its metadata."""
+
+    store: TableStore
+    """Reads metadata; `files` reads delete files."""
+    files: TableStore
+    paths: TablePaths
+    metadata: SourceMetadata
+    cache: Lru[Hashable, Any]
+    identity: str
+    """Key of the table in the cache."""
+
+
+class IcebergSnapshot(Snapshot):
+    """Version of an Iceberg table, whose manifests are read when they are needed; threads can share it."""
+
+    inlines_vectors = True
+
+    def __init__(self, table: IcebergSource, version: int, snapshot: SourceSnapshot | None) -> None:
+        """Read the manifest list; raises UnsupportedOperation for what Delta Sharing clients cannot read."""
+        self._source = table
+        self._version = version
+        self.entry = snapshot
+        self._filtered_totals = {}
+        metadata = table.metadata
+        is_latest = snapshot is metadata.current
+        schema_id = metadata.current_schema_id if is_latest or snapshot is None else snapshot.schema_id
+        schema = metadata.schemas_by_id.get(metadata.current_schema_id if schema_id is None else schema_id)
+        if schema is None:
+            raise MalformedRequest(f"Cannot load table version {version}, because its schema was removed.")
+        self._schema_id = schema["schema-id"]
+        self._schema = DeltaSchema(metadata, schema)
+        self.parquet_refusal = self._schema.parquet_refusal
+        self.timestamp = snapshot.timestamp_ms if snapshot else metadata.last_updated_ms
+        self.manifests: list[SourceManifest] = []
+        """All manifests of the snapshot, also those that only have deleted files."""
+        if snapshot is not None:
+            path = table.paths.stored(snapshot.manifest_list)
+            with decoding(path):
+                self.manifests = decode_manifest_list(table.paths, table.store.get(path))
+        live = [manifest for manifest in self.manifests if manifest.live]
+        self._manifests = [manifest for manifest in live if not manifest.is_deletes]
+        self._delete_manifests = [manifest for manifest in live if manifest.is_deletes]
+        specs = metadata.specs_by_id
+        used = sorted((manifest.spec_id, at) for at, manifest in enumerate(self._manifests))
+        self._partition_columns = self._schema.partition_columns(
+            [specs[spec_id] for spec_id, _ in used] or [specs[metadata.default_spec_id]],
+            [self._manifests[at].summaries for _, at in used],
+        )
+        self.reader = ManifestReader(
+            paths=table.paths,
+            columns=self._schema.columns,
+            defaults=self._schema.defaults,
+            partition_columns={column: self._schema.columns[column][0][0] for column in self._partition_columns},
+            specs=specs,
+            times={entry.snapshot_id: entry.timestamp_ms for entry in metadata.snapshots},
+        )
+
+    @property
+    def version(self) -> int:
+        """Sequence number of the snapshot."""
+        return self._version
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Key of the content of this version."""
+        return self._source.identity, self.log_id
+
+    @property
+    def commit_id(self) -> str:
+        """Key of snapshot and schema."""
+        return f"{self.entry.snapshot_id if self.entry else 0} {self._schema_id}"
+
+    @cached_property
+    def _protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
+        """Return the protocol and metadata of a Delta table with this content."""
+        configuration = {"delta.enableChangeDataFeed": "true"}
+        if self._schema.by_id:
+            largest = str(self._source.metadata.last_column_id)
+            configuration |= {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": largest}
+        if self._delete_manifests:
+            configuration["delta.enableDeletionVectors"] = "true"
+        features = [*self._schema.features, *([DELETION_VECTORS] if self._delete_manifests else [])]
+        protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 4}
+        if features:
+            lists = {"readerFeatures": features, "writerFeatures": [*features, "changeDataFeed"]}
+            protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **lists}
+        metadata = {
+            "id": self._source.metadata.table_uuid,
+            "schemaString": msgspec.json.encode(self._schema.fields).decode(),
+            "partitionColumns": [self._schema.names[column] for column in self._partition_columns],
+            "configuration": configuration,
+        }
+        return parse_protocol(protocol, "protocol"), parse_metadata(metadata, "metaData")
+
+    def load_commits(self) -> Self:
+        """Read the deletes, and check all files for columns with defaults: errors come before the response begins."""
+        _ = self.deletes, self._schema.defaults and self._count(None, files_follow=True)
+        return self
+
+    @cached_property
+    def deletes(self) -> DeleteFiles:
+        """The live deletes, read at the first access."""
+        table = self._source
+        deletes = DeleteFiles(table.files, table.paths, table.cache, table.identity)
+        with decoding("a delete manifest"):
+            contents = table.store.get_many([manifest.path for manifest in self._delete_manifests])
+        for manifest, content in zip(self._delete_manifests, contents, strict=True):
+            with decoding(manifest.path):
+                deletes.add(manifest, content)
+        return deletes
+
+    @cached_property
+    def _totals(self) -> Totals:
+        """Totals from the snapshot's summary if it agrees with the manifest list; otherwise counted."""
+        summary = self.entry.summary if self.entry else {}
+        files, size = sum(manifest.live for manifest in self._manifests), summary.get("total-files-size", "")
+        # The size includes delete files, but clients only estimate with it.
+        if summary.get("total-data-files") == str(files) and size.isdecimal():
+            return Totals(files, int(size))
+        return self._count(None, files_follow=False)
+
+    def _count(self, file_filter: FileFilter | None, *, files_follow: bool) -> Totals:  # noqa: ARG002
+        files = size = 0
+        for _, _, piece in self._pieces(file_filter, 0):
+            kept = piece.files
+            if file_filter is not None:
+                kept = pc.filter(kept, file_filter.by_partition(kept["partitionValues"]))
+            files, size = files + kept.num_rows, size + (pc.sum(kept["size"]).as_py() or 0)
+        return Totals(files, size)
+
+    def scan(
+        self, file_filter: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
+    ) -> Generator[FileBatch]:
+        """Return the live files from `start` on; raises MalformedRequest if this version lacks its manifest."""
+        if start is not None and start.base not in self._bases:
+            raise MalformedRequest("The page token is not of this version of the table: send the query again.")
+        return self._scan(file_filter, min(batch_rows, _WITH_VECTORS) if self.deletes else batch_rows, start)
+
+    def _scan(self, file_filter: FileFilter | None, batch_rows: int, start: Position | None) -> Generator[FileBatch]:
+        first_manifest = self._bases.index(start.base) if start else 0
+        for number, row, piece in self._pieces(file_filter, first_manifest):
+            first = max(start.row - row, 0) if start and number == first_manifest else 0
+            if first >= piece.files.num_rows:
+                continue
+            scan = Scan(piece.files, lambda *_: None, (), file_filter, batch_rows, _NO_CACHE, "")
+            for batch in scan.run(Position("", 0, 0, first)):
+                position = Position(self._bases[number], 1, 0, row + batch.start.row)
+                yield replace(self._with_vectors(batch, piece, self._manifests[number]), start=position)
+
+    def _with_vectors(self, batch: FileBatch, piece: ManifestPiece, manifest: SourceManifest) -> FileBatch:
+        if not self.deletes:
+            return batch
+        first = batch.start.row
+        rows = range(batch.files.num_rows) if batch.rows is None else batch.rows.to_pylist()
+        keys = [piece.keys[first + row] for row in rows]
+        vectors = self.deletes.vectors(batch.files["path"].to_pylist(), keys, manifest.spec_id)
+        column = pa.array(vectors, DELETION_VECTOR)
+        return replace(batch, files=replace_column(batch.files, "deletionVector", column))
+
+    @cached_property
+    def _bases(self) -> list[str]:
+        """Keys of the files of each manifest with their deletes, as clients see them."""
+        view = [self._schema_id, self._partition_columns, [manifest.path for manifest in self._delete_manifests]]
+        return [sha256(f"{manifest.path} {view}".encode()).hexdigest()[:32] for manifest in self._manifests]
+
+    def _pieces(self, file_filter: FileFilter | None, first: int) -> Iterator[tuple[int, int, ManifestPiece]]:
+        """Yield the pieces of the manifests from number `first` on: number, row of the piece's first file, piece."""
+        numbers = [number for number in self._unexcluded(file_filter) if number >= first]
+        for at in range(0, len(numbers), _AT_ONCE):
+            group = numbers[at : at + _AT_ONCE]
+            pieces: dict[int, Any] = {number: self._source.cache.get(self._key(number)) for number in group}
+            missing = [number for number in group if pieces[number] is None]
+            with decoding("a manifest"):
+                contents = self._source.store.get_many([self._manifests[number].path for number in missing])
+            pieces |= {number: self._decode(number, content) for number, content in zip(missing, contents, strict=True)}
+            for number in group:
+                row = 0
+                with decoding(self._manifests[number].path):
+                    for piece in pieces[number]:
+                        yield number, row, piece
+                        row += piece.files.num_rows
+
+    def _key(self, number: int) -> Hashable:
+        path = self._manifests[number].path
+        return "pieces", self._source.identity, path, self._schema_id, tuple(self._partition_columns)
+
+    def _decode(self, number: int, content: bytes) -> Iterator[ManifestPiece]:
+        """Yield the pieces of a manifest, and then cache them: manifests never change."""
+        pieces: list[ManifestPiece] = []
+        for piece in self.reader.pieces(self._manifests[number], content):
+            pieces.append(piece)
+            yield piece
+        size = sum(piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys) for piece in pieces)
+        self._source.cache.put(self._key(number), pieces, size)
+
+    def _unexcluded(self, file_filter: FileFilter | None) -> Sequence[int]:
+        """Return the numbers of the manifests that partition summaries do not exclude."""
+        if file_filter is None or not self._manifests:
+            return range(len(self._manifests))
+        bounds = pa.array([self.reader.bounds(manifest) for manifest in self._manifests], pa.string())
+        return [number for number, keeps in enumerate(file_filter.by_bounds(bounds).to_pylist()) if keeps]
