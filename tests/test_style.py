@@ -93,7 +93,7 @@ deltaic_ops
                      deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
   .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
-  .load              .inspection deltaic.catalog deltaic.errors deltaic.protocol
+  .load              deltaic.catalog deltaic.errors deltaic.protocol
   .checks            .deploy .inspection .local .rights .usage delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
   .console           .checks .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta

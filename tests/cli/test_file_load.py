@@ -52,3 +52,10 @@ def test_rejected_rows_leave_no_share_and_no_object(deltaic: Deltaic, bucket: st
     assert "nothing was loaded: 1 row does not fit, first line 3 of a.csv: missing columns" in refused.output
     assert "no shares yet" in deltaic.done("share list")
     assert Path("a.csv.rejected.csv").read_text() == "line,reason,a,b\n3,missing columns,3\n"
+
+
+def test_a_view_is_not_loaded_into(filled: Deltaic) -> None:
+    filled.done("view create vaccine_share.acme.mine --from vaccine_share.acme.patients --sql 'SELECT id FROM source'")
+    Path("a.csv").write_text("id\n1\n")
+    for option in ("--append", "--replace"):
+        assert "is a view" in filled(f"table load vaccine_share.acme.mine a.csv {option} --yes").output

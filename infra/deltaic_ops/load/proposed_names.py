@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import chain, count
 
-_LETTERS = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "oe", "å": "aa", "ł": "l", "đ": "d"}
-_WORDS = {"€": " eur ", "$": " usd ", "£": " gbp ", "¥": " jpy ", "%": " percent ", "&": " and ", "°": " deg "}
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LETTERS = str.maketrans({
+    "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "oe", "å": "aa", "ł": "l", "đ": "d", "€": " eur ",
+    "$": " usd ", "£": " gbp ", "¥": " jpy ", "%": " percent ", "&": " and ", "°": " deg ",
+})  # fmt: skip
 
 
 def propose_names(originals: Sequence[str]) -> list[str]:
@@ -18,17 +19,15 @@ def propose_names(originals: Sequence[str]) -> list[str]:
     """
     names: list[str] = []
     for position, original in enumerate(originals, 1):
-        base, used = _plain_name(original) or f"column_{position}", {each.casefold() for each in names}
+        base, used = _plain_name(original.strip()) or f"column_{position}", {each.casefold() for each in names}
         candidates = chain([base], (f"{base}_{number}" for number in count(2)))
         names.append(next(name for name in candidates if name.casefold() not in used))
     return names
 
 
-def _plain_name(original: str) -> str:
-    text = original.strip()
-    if _PLAIN.fullmatch(text):
+def _plain_name(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         return text
-    text = "".join(_WORDS.get(letter, _LETTERS.get(letter, letter)) for letter in text.lower())
-    text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    name = re.sub(r"\W+", "_", text).strip("_")
+    text = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
+    name = re.sub(r"\W+", "_", re.sub(r"[\u0300-\u036f]", "", text)).strip("_")
     return f"_{name}" if name[:1].isdigit() else name

@@ -4,97 +4,95 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Any, Literal
 
 import deltalake
-import obstore
 import pyarrow as pa
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, InvalidParameter, Unavailable
 from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
-from obstore.store import LocalStore, S3Store
+from pyarrow.fs import FileSelector, PyFileSystem
 
 from deltaic_ops.load.column_detection import read_columns
 from deltaic_ops.load.file_preview import FilePreview
-from deltaic_ops.load.text_files import lines_at, read_records
+from deltaic_ops.load.text_files import rejected_rows
 
 LoadMode = Literal["create", "append", "replace"]
-_BATCH = 50_000
-_LISTED = 10_000  # rows of a file that do not fit and are listed; the rest is only counted
+_WRITE_MODES = {"create": "error", "append": "append", "replace": "overwrite"}
+_REASON = '"rejected because"'  # the names of columns have no spaces
 _STATUS = re.compile(r"NoSuchBucket|AccessDenied|\b[45]\d\d [A-Z][a-z]+( [A-Z][a-z]+)?")
-_DATA_FILE = re.compile(r"part-\d+-([0-9a-f-]{36})-[^/]*\.parquet$")
 
 
 @dataclass(slots=True)
 class LoadResult:
-    """Numbers of loaded and rejected rows, the lists of rejected rows, and the version of the table."""
+    """Numbers of loaded and rejected rows, the lists of rejected rows, the version, and what `share` returned."""
 
     rows: int = 0
     rejected: int = 0
     lists: list[Path] = field(default_factory=list)
     first_rejected: str = ""
     version: int = -1
+    shared: Any = None
 
 
-def load(  # noqa: PLR0913 -- what a load needs
+def load(  # noqa: PLR0913, PLR0917 -- what a load needs
     files: FilePreview,
     location: str,
     mode: LoadMode = "create",
-    *,
     storage_options: Mapping[str, str] | None = None,
     max_rejected: int = 0,
-    progress: Callable[[int], object] = lambda _: None,
+    share: Callable[[], object] = lambda: None,
 ) -> LoadResult:
-    """Write the files into a Delta table in one commit; `progress` receives the number of rows read.
+    """Write the files into a Delta table in one commit, then call `share`.
 
     `create` requires a location without a table; the other modes create a missing table. Rows that do not fit are
-    listed in FILE.rejected.csv. After an error, also KeyboardInterrupt, the table is as before, without new files.
+    listed in FILE.rejected.csv. After an error, also of `share`, or KeyboardInterrupt, a new table is removed. An
+    existing table is as before until the commit is done. Then Ctrl-C is too late.
     Raises InvalidParameter, for example for an open question or rejected rows, AlreadyExists, Conflict, Unavailable.
     """
     files.check_answered()
-    options, result, stop = dict(storage_options or {}), LoadResult(), Event()
+    options = dict(storage_options or {})
     try:
-        existing, store = _open(location, options), _open_store(location, options)
+        existing = _open(location, options)
         if existing and mode == "create":
             raise AlreadyExists(f"there is a table at {location}: add rows with --append, or replace it with --replace")
-        before, batches = _objects(store), _batches(files, result, max_rejected, progress, stop)
-        settings: Any = {"mode": "append" if existing else "error"}
-        if mode == "replace":
-            settings = {"mode": "overwrite", "schema_mode": "overwrite" if existing else None}
-        reader = pa.RecordBatchReader.from_batches(_schema(files), batches)
-        # In a thread, because the main thread can handle Ctrl-C only while it runs Python.
-        with ThreadPoolExecutor(1) as pool:
-            write: Any = deltalake.write_deltalake
-            writing = pool.submit(write, existing or location, reader, storage_options=options, **settings)
-            try:
-                writing.result()
-            except BaseException:
-                stop.set()
-                pool.shutdown()
-                _remove_new_files(store, before, location, options, existed=existing is not None)
-                raise
-        result.version = deltalake.DeltaTable(location, storage_options=options).version()
+        result = _convert(files)
+        if result.rejected > max_rejected:
+            number = f"{result.rejected:,} row{'s do' if result.rejected > 1 else ' does'}"
+            raise InvalidParameter(
+                f"nothing was loaded: {number} not fit, first {result.first_rejected}. All are in "
+                f"{', '.join(map(str, result.lists))}: correct them, choose another type (--types), "
+                f"or use --max-rejected {result.rejected}"
+            )
+        rows = _converted_rows(files)
+        settings: Any = {"mode": _WRITE_MODES[mode], "schema_mode": "overwrite" if mode == "replace" else None}
+        store = PyFileSystem(DeltaStorageHandler(location, options))
+        before = _paths(store)
+
+        def write() -> None:
+            deltalake.write_deltalake(location, rows, storage_options=options, **settings)
+            result.version = deltalake.DeltaTable(location, storage_options=options).version()
+            result.shared = share()
+
+        def remove() -> None:
+            if not existing and (result.version == 0 or not _open(location, options)):  # nobody else created it
+                for path in _paths(store) - before:
+                    store.delete_file(path)
+
+        _run(write, files.connection.interrupt, remove)
     except (DeltaError, OSError) as error:
-        raise _refusal(error, result, location, max_rejected) from error
+        raise _refusal(error, location) from error
     return result
 
 
 def stored_types(location: str, storage_options: Mapping[str, str]) -> dict[str, str]:
-    """Return the Delta types of a table by column, "" for a nested type; empty if there is no table."""
+    """Return the Delta types of a table's columns, without nested types; empty if there is no table."""
     table = _open(location, dict(storage_options))
-    types = {each.name: each.type for each in table.schema().fields} if table else {}
-    return {name: type_.type.upper() if isinstance(type_, PrimitiveType) else "" for name, type_ in types.items()}
-
-
-def _open_store(location: str, options: Mapping[str, str]) -> Any:
-    if "://" not in location:
-        return LocalStore(location, mkdir=True)
-    config: Any = {name.lower(): value for name, value in options.items() if name != "AWS_ALLOW_HTTP"}
-    return S3Store.from_url(location, config=config, client_options={"allow_http": "AWS_ALLOW_HTTP" in options})
+    fields = table.schema().fields if table else []
+    return {each.name: each.type.type for each in fields if isinstance(each.type, PrimitiveType)}
 
 
 def _open(location: str, options: dict[str, str]) -> deltalake.DeltaTable | None:
@@ -102,95 +100,72 @@ def _open(location: str, options: dict[str, str]) -> deltalake.DeltaTable | None
     return deltalake.DeltaTable(location, storage_options=options) if exists else None
 
 
-def _schema(files: FilePreview) -> pa.Schema:
-    """Return the schema of the table; names that were replaced are comments."""
-    query = f"FROM {read_columns(files.columns, files.relations[0])} LIMIT 0"
-    empty = files.connection.sql(query).to_arrow_table().schema
-    comments = [{"comment": each.original} if each.original not in {each.name, ""} else None for each in files.columns]
-    types = [empty.field(f"v{number}").type for number in range(len(comments))]
-    named = zip(files.columns, types, comments, strict=True)
-    return pa.schema([pa.field(column.name, type_, metadata=comment) for column, type_, comment in named])
+def _paths(store: PyFileSystem) -> set[str]:
+    return {each.path for each in store.get_file_info(FileSelector("", recursive=True)) if each.is_file}
 
 
-def _batches(
-    files: FilePreview, result: LoadResult, max_rejected: int, progress: Callable[[int], object], stop: Event
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that fit; raises ValueError at the end if too many do not, KeyboardInterrupt after `stop`."""
-    schema, done = _schema(files), 0
-    values = ", ".join(f"v{number}" for number in range(len(schema)))
-    checks = " ".join(f"WHEN s{n} IS NOT NULL AND v{n} IS NULL THEN {n}" for n in range(len(schema)))
+def _convert(files: FilePreview) -> LoadResult:
+    """Convert all rows into tables of DuckDB, and list those that do not fit."""
+    result, database = LoadResult(), files.connection
+    values = ", ".join(f'v{number} AS "{column.name}"' for number, column in enumerate(files.columns))
+    checks = " ".join(
+        f"WHEN s{number} IS NOT NULL AND v{number} IS NULL THEN '{column.name} is not {column.delta_type}'"
+        for number, column in enumerate(files.columns)
+    )
     for number, relation in enumerate(files.relations):
-        query = f"SELECT {values}, CASE {checks} END AS misfit FROM {read_columns(files.columns, relation)}"
-        misfits: list[tuple[int, int]] = []
-        start = done
-        for batch in files.connection.sql(query).to_arrow_reader(_BATCH):
-            if stop.is_set():
-                raise KeyboardInterrupt
-            marks, rows = batch.column("misfit"), pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
-            if marks.null_count < len(marks):
-                new = [(done - start + row, mark) for row, mark in enumerate(marks.to_pylist()) if mark is not None]
-                result.rejected += len(new)
-                misfits += new[: _LISTED - len(misfits)]
-                rows = rows.filter(marks.is_null())
-            done += len(marks)
-            result.rows += rows.num_rows
-            progress(done)
-            if result.rejected <= max_rejected and rows.num_rows:
-                yield rows
-        _list_rejected(files, number, misfits, result)
-    if result.rejected > max_rejected:
-        raise ValueError(f"{result.rejected} rows do not fit")
+        rows = f"SELECT {values}, CASE {checks} END AS {_REASON} FROM {read_columns(files.columns, relation)}"
+        database.execute(f"CREATE TABLE rows_{number} AS {rows}")
+        counts = f"SELECT count(*) - count({_REASON}), count({_REASON}) FROM rows_{number}"
+        matching, rejected = database.execute(counts).fetchall()[0]
+        if files.tables:
+            malformed = f"SELECT count(DISTINCT line_byte_position) FROM rejects_{number}"
+            rejected += database.execute(malformed).fetchall()[0][0]
+        result.rows += matching
+        result.rejected += rejected
+        if rejected:
+            _list_rejected(files, number, result)
+    return result
 
 
-def _list_rejected(files: FilePreview, number: int, misfits: list[tuple[int, int]], result: LoadResult) -> None:
-    """Count a file's malformed rows, and list its rejected rows with lines and reasons next to it."""
-    path, table, columns = files.paths[number], files.tables[number], files.columns
-    reasons = [f"{columns[mark].name} is not {columns[mark].delta_type}" for _, mark in misfits]
-    entries = [(row + 1, reason, list[str]()) for (row, _), reason in zip(misfits, reasons, strict=True)]
-    if table:
-        malformed = files.connection.execute(
-            "SELECT line_byte_position, any_value(lower(error_type)), any_value(csv_line) "
-            f"FROM rejects_{number} GROUP BY ALL ORDER BY 1"
-        ).fetchall()
-        result.rejected += len(malformed)
-        starts = [start + len(text) - len(text.lstrip("\r\n")) for start, _, text in malformed]
-        broken = dict(zip(lines_at(table.path, starts), malformed, strict=True))
-        places = read_records(table, [row for row, _ in misfits], broken) if misfits else ()
-        entries = [(line, reason, cells) for (line, cells), reason in zip(places, reasons, strict=True)]
-        entries += [(line, kind, [text.strip("\r\n")]) for line, (_, kind, text) in broken.items()]
-    if entries:
-        result.lists.append(path.with_name(f"{path.name}.rejected.csv"))
-        with result.lists[-1].open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["line", "reason", *(column.original or column.name for column in columns)])
-            writer.writerows([line, reason, *cells] for line, reason, cells in sorted(entries))
-        line, reason, _ = min(entries)
-        result.first_rejected = result.first_rejected or f"line {line} of {path.name}: {reason}"
+def _list_rejected(files: FilePreview, number: int, result: LoadResult) -> None:
+    """List the rejected rows of a file with lines and reasons in a file next to it."""
+    path = files.paths[number]
+    query = f"SELECT rowid, {_REASON} FROM rows_{number} WHERE {_REASON} IS NOT NULL ORDER BY rowid"
+    misfits: Iterator[tuple[int, str]] = iter(files.connection.execute(query).fetchone, None)
+    places = ((row + 1, reason, list[str]()) for row, reason in misfits)
+    result.lists.append(path.with_name(f"{path.name}.rejected.csv"))
+    with result.lists[-1].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["line", "reason", *(column.original or column.name for column in files.columns)])
+        for line, reason, cells in rejected_rows(files.tables[number], misfits) if files.tables else places:
+            writer.writerow([line, reason, *cells])
+            result.first_rejected = result.first_rejected or f"line {line} of {path.name}: {reason}"
 
 
-def _objects(store: Any) -> set[str]:
-    return {str(each["path"]) for page in obstore.list(store) for each in page}
+def _converted_rows(files: FilePreview) -> pa.RecordBatchReader:
+    """Return the rows that fit; names that were replaced are comments of their columns."""
+    rows = f"SELECT * EXCLUDE {_REASON} FROM rows_{{}} WHERE {_REASON} IS NULL"
+    query = " UNION ALL ".join(rows.format(number) for number in range(len(files.relations)))
+    reader = files.connection.sql(query).to_arrow_reader()
+    comments = {each.name: {"comment": each.original} for each in files.columns if each.original not in {each.name, ""}}
+    return reader.cast(pa.schema([each.with_metadata(comments.get(each.name)) for each in reader.schema]))
 
 
-def _remove_new_files(store: Any, before: set[str], location: str, options: dict[str, str], *, existed: bool) -> None:
-    """Delete the files that a failed load wrote, unless another writer left new files in an existing table too."""
-    with suppress(DeltaError, OSError):
-        new = {path: match[1] for path in _objects(store) - before if (match := _DATA_FILE.search(path))}
-        table = _open(location, options)
-        active = {uri.rpartition("/")[2] for uri in table.file_uris()} if table else set()
-        new = {path: writer for path, writer in new.items() if path.rpartition("/")[2] not in active}
-        if not existed or len(set(new.values())) == 1:
-            obstore.delete(store, list(new))
+def _run(write: Callable[[], object], stop: Callable[[], object], remove: Callable[[], object]) -> None:
+    """Call `write` in a thread, because Ctrl-C reaches only Python code; call `stop` and `remove` if it fails."""
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            writing.result()
+        except BaseException:
+            stop()
+            if writing.exception() is not None:  # otherwise Ctrl-C came after the last change
+                remove()
+                raise
 
 
-def _refusal(error: Exception, result: LoadResult, location: str, max_rejected: int) -> DeltaicError:
-    status, lists = _STATUS.search(str(error)), ", ".join(path.name for path in result.lists)
-    if result.rejected > max_rejected:
-        number = f"{result.rejected:,} row{'s do' if result.rejected > 1 else ' does'}"
-        refusal = (
-            f"nothing was loaded: {number} not fit, first {result.first_rejected}. All are in {lists}: correct them, "
-        )
-        return InvalidParameter(f"{refusal}choose another type (--types), or use --max-rejected {result.rejected}")
+def _refusal(error: Exception, location: str) -> DeltaicError:
+    status = _STATUS.search(str(error))
     text = status[0] if status else str(error).splitlines()[0]
     if "already exists" in text or "conflict" in text.lower():
         return Conflict(f"another program changed the table at {location}: nothing was loaded, run the command again")

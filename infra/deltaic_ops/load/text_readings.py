@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-# Signs that are removed from the numbers of a column that has only one of them.
-SIGNS: Final = r"(€|\$|£|¥|%|EUR|USD|GBP|CHF)"
 # Decimal signs, each with the separators of thousands that can occur with it, as in SQL.
 SEPARATORS: Final = {".": ",'' \u00a0\u202f", ",": ".'' \u00a0\u202f"}
 ORDERS: Final = {"day-first": ("%d", "%m"), "month-first": ("%m", "%d")}
@@ -23,34 +21,34 @@ _TIMES = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", "T%H:%M", " %H:%M:%S.%f", "T%H
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """A DuckDB type, and SQL that reads `{v}`, the trimmed text, `{n}`, its `plain` number, or `{raw}`, the value."""
+    """A DuckDB type, and SQL that reads `{v}` as this type, without `sign` in numbers.
+
+    `{v}` is the text without spaces around it, or the value in the file if `is_raw`.
+    """
 
     type: str
     sql: str
     convention: str = ""
-    plain: str = "NULL"
     formats: tuple[str, ...] = ()
+    sign: str = ""
+    is_raw: bool = False
 
 
-TEXT: Final = TextReading("VARCHAR", "{raw}")
+TEXT: Final = TextReading("VARCHAR", "{v}", is_raw=True)
 
 
-def _number(type_: str, decimal: str) -> TextReading:
+def _number(type_: str, decimal: str, sign: str) -> TextReading:
     """Return the reading as a type of numbers; a text that the type cannot hold exactly does not fit."""
-    groups, simple = SEPARATORS[decimal], "{v}" if decimal == "." else "replace({v}, ',', '.')"
-    only = "" if decimal == "." else "NOT contains({v}, '.') AND "
-    grouped = rf"[-+]?[1-9]\d{{0,2}}([{groups}]\d{{3}})+([{decimal}]\d+)?"
-    plain = (
-        f"CASE WHEN {only}TRY_CAST({simple} AS DOUBLE) IS NOT NULL THEN {simple} WHEN regexp_full_match({{v}}, "
-        f"'{grouped}') THEN replace(translate({{v}}, '{groups}', ''), ',', '.') END"
-    )
-    cast = f"TRY_CAST({{n}} AS {type_})"
-    exact = f"{cast}::VARCHAR = ltrim({{n}}, '+')"
+    groups, digits, fraction = SEPARATORS[decimal], "*", ""
     if type_ in {"DOUBLE", "FLOAT"}:  # more than 15 digits, as in an account number, would be rounded
-        exact = r"regexp_full_match({n}, '[-+]?((0|[1-9]\d{0,14})(\.\d*)?|\.\d+)([eE][-+]?\d+)?')"
+        digits, fraction = "{0,14}", rf"([{decimal}]\d*)?([eE][-+]?\d+)?"
     elif type_.startswith("DECIMAL"):
-        exact = rf"NOT regexp_matches({{n}}, '\.\d{{{type_.rstrip(')').rpartition(',')[2]}}}\d*[1-9]')"
-    return TextReading(type_, f"CASE WHEN {exact} THEN {cast} END", decimal, plain)
+        fraction = rf"([{decimal}]\d{{0,{type_.rstrip(')').rpartition(',')[2]}}}0*)?"
+    pattern = rf"[-+]?(0|[1-9]\d{digits}|[1-9]\d{{0,2}}([{groups}]\d{{3}})+)?{fraction}"
+    text = f"trim(replace({{v}}, '{sign}', ''))" if sign else "{v}"
+    plain = f"replace(translate({text}, '{groups}', ''), ',', '.')"
+    sql = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({plain} AS {type_}) END"
+    return TextReading(type_, sql, decimal, sign=sign)
 
 
 def date(type_: str, order: str, formats: Sequence[str] = ()) -> TextReading:
@@ -61,11 +59,11 @@ def date(type_: str, order: str, formats: Sequence[str] = ()) -> TextReading:
     tried = tuple(formats) or tuple(f"{day.replace(';', ',')}{time}" for time, day in product(times, days))
     parsed = f"TRY_CAST(try_strptime({{v}}, [{', '.join(map(repr, tried))}]) AS {type_})"
     sql = parsed if formats else f"CASE WHEN regexp_full_match({{v}}, '{DATE_LIKE}') THEN {parsed} END"
-    return TextReading(type_, sql, order, formats=tried)
+    return TextReading(type_, sql, order, tried)
 
 
-def readings(type_: str) -> list[TextReading]:
-    """Return the ways to read text as a DuckDB type, one for each convention."""
+def readings(type_: str, sign: str) -> list[TextReading]:
+    """Return the ways to read text as a DuckDB type, one for each convention; `sign` is removed from numbers."""
     if type_ == TEXT.type:
         return [TEXT]
     if type_ == "BOOLEAN":
@@ -73,7 +71,6 @@ def readings(type_: str) -> list[TextReading]:
     if type_ in {"DATE", "TIMESTAMP"}:
         return [date(type_, order) for order in ORDERS]
     if type_ == "TIMESTAMPTZ":
-        return [
-            TextReading(type_, f"CASE WHEN regexp_full_match({{v}}, '{_ZONED}') THEN TRY_CAST({{v}} AS {type_}) END")
-        ]
-    return [_number(type_, decimal) for decimal in SEPARATORS]
+        sql = f"CASE WHEN regexp_full_match({{v}}, '{_ZONED}') THEN TRY_CAST({{v}} AS {type_}) END"
+        return [TextReading(type_, sql)]
+    return [_number(type_, decimal, sign) for decimal in SEPARATORS]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from deltaic.errors import Unavailable
@@ -16,12 +16,12 @@ from deltaic_ops.cli.operator import Operator, Yes, wire
 from deltaic_ops.cli.value_parsers import TableTitle, pairs, table_name
 
 if TYPE_CHECKING:
-    from deltaic_ops.load.file_preview import FilePreview, LoadOptions
+    from deltaic_ops.load.file_preview import FilePreview
+    from deltaic_ops.load.text_files import LoadOptions
 
 _FILES = "CSV, TSV, Excel, JSON lines or Parquet files with the same columns."
 _TO = "Folder of the table: s3://bucket/path. [default on the local server: a folder in its bucket]"
 _TYPES = "Delta type of a column, for example price=DECIMAL(10,2). Can be repeated."
-_NULL = "Text that means no value, for example n/a. Can be repeated."
 _DATES = "Order of day and month in dates such as 03/04/2026."
 _HEADER = "Whether the first row names the columns."
 _Dates = Literal["", "day-first", "month-first"]
@@ -42,14 +42,13 @@ def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
     header: Annotated[Literal["", "yes", "no"], typer.Option(metavar="yes|no", help=_HEADER)] = "",
     sheet: Annotated[str, typer.Option(metavar="NAME", help="Sheet of an Excel file with several sheets.")] = "",
     encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of the text. [default: detected]")] = "",
-    null: Annotated[list[str] | None, typer.Option(metavar="TEXT", help=_NULL)] = None,
     max_rejected: Annotated[int, typer.Option(min=0, metavar="N", help=_REJECTED)] = 0,
     yes: Yes = False,
 ) -> None:
     r"""Load files into a Delta table and share it.
 
-    The command shows the first rows with names and types and asks before it writes. It creates the share and the schema
-    if they are missing.
+    The command shows the first rows with names and types and asks before it writes. It creates the share and
+    schema if they are missing.
 
     \b
     deltaic table load sales_share.europe.orders orders.csv
@@ -59,51 +58,40 @@ def load_files(  # noqa: PLR0913, PLR0917 -- the options of a load
     """
     if remedy := missing_extra("load"):
         raise Unavailable(remedy)
-    from rich.progress import Progress
-
-    from deltaic_ops.load.file_preview import LoadOptions
-    from deltaic_ops.load.load_target import find_target, share_target
+    from deltaic_ops.load.load_target import find_target, share_table
     from deltaic_ops.load.table_load import LoadMode, load, stored_types
+    from deltaic_ops.load.text_files import LoadOptions
 
     if append and replace_:
         raise typer.BadParameter("use --append or --replace, not both")
     mode: LoadMode = "append" if append else "replace" if replace_ else "create"
     names = table_name(name)
-    location, table, missing = find_target(cli.admin, names, mode, to, cli.connection.data_bucket)
+    location, entry = find_target(cli.admin, names, to, cli.connection.data_bucket, creates=mode == "create")
     storage = cli.connection.storage_options
-    stored = stored_types(location, storage) if append else {}
-    options = LoadOptions(decimal, dates, header, sheet, encoding, pairs(types), stored, text, tuple(null or ()))
-    with _answered_preview(cli, files, options, yes=yes) as preview:
-        creates = f"Create {' and '.join(missing)}, and load" if missing else "Load"
-        cli.confirm(f"{creates} {', '.join(file.name for file in files)} into {location}?", yes=yes)
-        terminal = cli.terminal()
-        with Progress(console=terminal, transient=True, disable=cli.as_json or not terminal.is_terminal) as bar:
-            task = bar.add_task("Loading", total=preview.expected_rows)
-
-            def advance(rows: int) -> None:
-                bar.update(task, completed=rows, description=f"Loading {rows:,} rows")
-
-            settings: Any = {"storage_options": storage, "max_rejected": max_rejected, "progress": advance}
-            result = load(preview, location, mode, **settings)
+    chosen = pairs(types) | (stored_types(location, storage) if append else {})
+    options = LoadOptions(decimal, dates, header, sheet, encoding, chosen, text)
+    with _answered_preview(cli, files, options, yes) as preview:
+        loaded = ", ".join(file.name for file in files)
+        cli.confirm(f"Load {loaded} into {location}, and share it as {name}?", yes=yes)
+        if sys.stdout.isatty() and not cli.as_json:
+            preview.connection.execute("SET enable_progress_bar = true")
+        result = load(
+            preview, location, mode, storage, max_rejected, lambda: entry or share_table(cli.admin, names, location)
+        )
         columns = [{"name": each.name, "type": each.delta_type, "original": each.original} for each in preview.columns]
-    table, warnings = (table, []) if table else share_target(cli.admin, names, location, cli.schemas)
+    table, lists = result.shared, [str(path) for path in result.lists]
     if cli.as_json:
-        lists = [str(path) for path in result.lists]
         counts = {"rows": result.rows, "rejected": result.rejected, "rejectedFiles": lists, "version": result.version}
-        cli.json({**wire(table), **counts, "columns": columns, "warnings": warnings})
+        cli.json({**wire(table), **counts, "columns": columns})
         return
-    rejected = f"; {result.rejected:,} rows are in {', '.join(map(str, result.lists))}" if result.rejected else ""
+    rejected = f"; {result.rejected:,} rows are in {', '.join(lists)}" if lists else ""
     rows = f"{result.rows:,} row{'' if result.rows == 1 else 's'}"
     cli.note(f"loaded {rows} into {table.location}, version {result.version}{rejected}")
-    for warning in warnings:
-        cli.note(f"warning: {warning}")
-    cli.note(f"shared table '{table.title}'; next: deltaic grant create <recipient> {table.share}")
+    cli.show(table, f"shared table '{table.title}'; next: deltaic grant create <recipient> {table.share}")
 
 
 @contextmanager
-def _answered_preview(
-    cli: Operator, files: list[Path], options: "LoadOptions", *, yes: bool
-) -> Iterator["FilePreview"]:
+def _answered_preview(cli: Operator, files: list[Path], options: "LoadOptions", yes: bool) -> Iterator["FilePreview"]:
     """Inspect the files, and ask the questions on a terminal; raises InvalidParameter if there is none."""
     from deltaic_ops.load.file_preview import preview
 
@@ -112,7 +100,8 @@ def _answered_preview(
             if yes or cli.as_json or not sys.stdin.isatty():
                 result.check_answered()
             if not result.questions:
-                _show(cli, result)
+                if not cli.as_json:
+                    _show(cli, result)
                 yield result
                 return
             option, text, choices = result.questions[0]
@@ -124,13 +113,11 @@ def _answered_preview(
 
 def _show(cli: Operator, preview: "FilePreview") -> None:
     """Print the columns with their types, names in the file and first values, and the notes."""
-    if cli.as_json:
-        return
-    rows: list[dict[str, str]] = []
+    headings = ["COLUMN", "TYPE", "IN FILE", *(f"ROW {number}" for number in range(1, len(preview.rows) + 1))]
+    rows = []
     for position, column in enumerate(preview.columns):
         type_ = " ".join((column.delta_type, *column.reading.formats))
-        row = {"COLUMN": column.name, "TYPE": type_, "IN FILE": column.original}
-        rows.append(row | {f"ROW {number}": values[position] or "" for number, values in enumerate(preview.rows, 1)})
-    cli.table(rows, [(heading, itemgetter(heading)) for heading in rows[0]])
+        rows.append((column.name, type_, column.original, *(values[position] or "" for values in preview.rows)))
+    cli.table(rows, [(heading, itemgetter(position)) for position, heading in enumerate(headings)])
     for note in preview.notes:
         cli.note(note)
