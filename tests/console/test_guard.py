@@ -203,6 +203,8 @@ def test_file_of_a_form_is_saved_unchanged_and_in_its_own_folder(running: Runnin
     assert httpx.URL(response.headers["location"]).params["name"] == "escape"
 
 
+# Starlette leaves the temporary file of an incomplete form to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_file_without_the_forms_token_is_not_saved(running: Running) -> None:
     visitor = running.open()
     visitor.sign_in()
@@ -215,5 +217,5 @@ def test_file_without_the_forms_token_is_not_saved(running: Running) -> None:
     content += b'Content-Disposition: form-data; name="file"; filename="x.csv"\r\n\r\nhalf a fi'
     headers = {"content-type": "multipart/form-data; boundary=B"}
     assert visitor.http.post("/load", content=content, headers=headers).status_code == 413
-    assert visitor.http.post("/load", content=content[:80], headers=headers).status_code == 413
+    assert visitor.http.post("/load", content=content[:80], headers=headers).status_code == 403
     assert running.open().http.post("/load", content=content, headers=headers).status_code == 401

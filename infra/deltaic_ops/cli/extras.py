@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 EXTRAS = {
-    "console": ("jinja2", "starlette", "uvicorn"),
+    "console": ("jinja2", "python_multipart", "starlette", "uvicorn"),
     "load": ("duckdb", "python_calamine"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
