@@ -1,6 +1,7 @@
 """The wheel in an empty environment and an empty folder: its commands, and with the extra `local` the demo."""
 
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import xlsxwriter  # type: ignore[import-untyped]
 from deltaic_ops.cli import COMMANDS
 from deltaic_ops.cli.extras import EXTRAS
 from deltaic_ops.deploy.sam_template import ROOT
@@ -41,8 +43,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel with the extra `local`."""
-    return installed(f"{wheel}[local]", tmp_path_factory.mktemp("local") / "venv")
+    """Install the wheel with the extras that the README names for sharing a file."""
+    return installed(f"{wheel}[local,load]", tmp_path_factory.mktemp("local") / "venv")
 
 
 @pytest.fixture
@@ -80,6 +82,32 @@ def test_the_demo_ends_with_rows(local_environment: Path, tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {
         ".deltaic", "vaccine.share", "demo_porto.share", "demo_turku.share",
     }  # fmt: skip
+
+
+def test_a_workbook_reaches_its_reader_with_the_five_commands_of_the_readme(
+    local_environment: Path, tmp_path: Path
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Share a file")[2].split("```")[1]
+    install, serve, *others = (shlex.split(line, comments=True) for line in section.strip().splitlines())
+    assert (install[0], install[-1], serve, len(others)) == ("pip", "deltaic[local,load]", ["deltaic", "serve"], 3)
+    with xlsxwriter.Workbook(str(tmp_path / "orders.xlsx")) as book:
+        page = book.add_worksheet()
+        page.merge_range("A1:B1", "Umsatz 2026")
+        for row, cells in enumerate([["Datum", "Umsatz (€)"], ["31.12.2026", "1.234,50"]], 2):
+            page.write_row(row, 0, cells)
+    deltaic, program = command(local_environment, tmp_path), str(local_environment / "bin" / "deltaic")
+    with subprocess.Popen([program, "serve", "--port", "0"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            assert "serving" in next(server.stderr)
+            for line in others:
+                done = deltaic(*line[1:], *["--yes"] * (line[2] == "load"))
+                assert done.returncode == 0, done.stderr
+            assert deltaic("pull", f"alice.share#{others[0][3]}", "copy.csv").returncode == 0
+        finally:
+            server.terminate()
+    assert (tmp_path / "copy.csv").read_text().split() == ["Datum,umsatz_eur", "2026-12-31,1234.5"]
 
 
 def test_commands_without_an_extra_work_without_extras(environment: Path, tmp_path: Path) -> None:

@@ -226,6 +226,10 @@ ONE_LINE = {
     "recipient create bob": (
         "created recipient 'bob': no limits, tokens last 90 days; next: deltaic grant create bob <share>"
     ),
+    "recipient create carol --grant vaccine_share": (
+        "created recipient 'carol': vaccine_share granted, no limits, tokens last 90 days; "
+        "next: deltaic token create carol"
+    ),
     "recipient update alice --address 10.0.0.0/8 --bytes-per-day 50GB --ends 2099-01-01": (
         "updated recipient 'alice': addresses 10.0.0.0/8, bytes per day 50,000,000,000, ends at 2099-01-01 00:00"
     ),

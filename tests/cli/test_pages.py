@@ -14,6 +14,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 import typer.main
+import xlsxwriter  # type: ignore[import-untyped]
 from cli.conftest import CLEAN, Deltaic
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.errors import Unauthenticated
@@ -85,17 +86,20 @@ def orders(bucket: str, embedded_aws: EmbeddedAws) -> str:
 def test_the_commands_of_the_readme_share_a_file_or_a_table(
     deltaic: Deltaic, tmp_path: Path, bucket: str, orders: str
 ) -> None:
-    (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
+    with xlsxwriter.Workbook(str(tmp_path / "orders.xlsx")) as book:
+        page = book.add_worksheet()
+        page.write_row(0, 0, ["region", "amount"])
+        page.write_row(1, 0, ["EU", 1])
     load, *others = (line for line in commands("README.md") if line.startswith(NOUNS))
     assert [line.split()[:2] for line in (load, *others)] == [
         ["table", "load"],
-        *([noun, "create"] for noun in ("recipient", "grant", "token", "share", "schema", "table")),
+        *([noun, "create"] for noun in ("recipient", "token", "share", "schema", "table")),
     ]
     deltaic.done(f"{load} --to s3://{bucket}/loaded --yes")
-    for line in others[:3]:
+    for line in others[:2]:
         deltaic.done(line)
     assert json.loads((tmp_path / "alice.share").read_text())["bearerToken"]
-    for line in others[3:]:
+    for line in others[2:]:
         deltaic.done(line.replace("sales_share", "other_share").replace("s3://bucket/orders", orders))
     assert [table["history"] for table in deltaic.json("table list other_share")] == [True]
     assert [table["location"] for table in deltaic.json("table list sales_share")] == [f"s3://{bucket}/loaded"]

@@ -28,6 +28,7 @@ app = Commands()
 
 _PROPERTY = "Property that row filters and views use. Can be repeated; a repeated key gets a list of values."
 _REMOVE = "Remove a property. Can be repeated."
+_GRANT = "Share to grant to the recipient. Can be repeated."
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help=_REMOVE)]
 
@@ -38,18 +39,27 @@ def create(
     name: RecipientName,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")] = "",
     property_: Property = None,
+    grant: Annotated[list[str] | None, typer.Option("--grant", metavar="SHARE", help=_GRANT)] = None,
 ) -> None:
     r"""Create a recipient. To read, it also needs a grant and a token.
 
     \b
-    deltaic recipient create alice
+    deltaic recipient create alice --grant sales_share
     deltaic recipient create acme --comment "Acme Inc., contract 7" --property country=de
     deltaic recipient create globex --property regions=EU --property regions=US
     """
-    values = properties(property_)
+    values, shares = properties(property_), [cli.admin.shares.get(share).name for share in grant or ()]
+    before = requests_of(cli, shares)
     created = cli.admin.recipients.create(name, comment=comment, properties=values)
-    terms = f"no limits, tokens last {DEFAULT_LIFE.days} days"
-    cli.show(created, f"created recipient '{created.name}': {terms}; next: deltaic grant create {created.name} <share>")
+    grants = [cli.admin.grants.create(created.name, share) for share in shares]
+    terms = f"{', '.join(shares)} granted, " * bool(shares) + f"no limits, tokens last {DEFAULT_LIFE.days} days"
+    step, lines = f"grant create {created.name} <share>", list[str]()
+    if grants:
+        from deltaic_ops.inspection.filter_checks import warnings
+
+        step, lines = f"token create {created.name}", warnings(cli.admin, created, grants)
+    cli.show(created, f"created recipient '{created.name}': {terms}; next: deltaic {step}", lines)
+    ask_for_rows(cli, shares, before)
 
 
 @app.command("list")
