@@ -1,1 +1,1 @@
-"""Scripts for third-party code that the product ships: bills of materials, licences and a JavaScript bundle."""
+"""Scripts for a release: the stack, its provenance, bills of materials, licences, and a bundle of JavaScript."""

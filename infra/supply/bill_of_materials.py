@@ -62,6 +62,8 @@ def bill(product: str) -> dict[str, Any]:
     if export.returncode != 0:
         sys.exit(f"`uv export` failed:\n{export.stderr}")
     document: dict[str, Any] = json.loads(export.stdout)
+    # The time and a random number would make each export of the same lock file different.
+    del document["serialNumber"], document["metadata"]["timestamp"]
     for component in document["components"]:
         component["licenses"] = _cyclonedx_licences(licence(component["name"]))
     return document

@@ -91,6 +91,9 @@ def test_both_layers_are_small_enough_together(layers: Layers) -> None:
         compiled = [name for name in archive.namelist() if name.endswith(".so")]
         assert {archive.read(name)[18:19] for name in compiled} == {machine}
         assert not [name for name in archive.namelist() if "__pycache__" in name]
+        # Two builds write the same archive.
+        assert len({entry.date_time for entry in archive.infolist()}) == 1
+        assert archive.namelist() == sorted(archive.namelist(), key=lambda name: name.split("/"))
 
 
 def test_layers_write_a_checkpoint_without_other_packages(built: Path, tmp_path: Path) -> None:

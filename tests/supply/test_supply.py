@@ -2,6 +2,7 @@
 
 import json
 import re
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from deltaic_ops.deploy.sam_template import ROOT
-from supply import bill_of_materials, explore_bundle
+from supply import bill_of_materials, explore_bundle, provenance
 from supply.bill_of_materials import ALLOWED, COPYLEFT, PAGE, PRODUCTS, bill, licence, refused
 
 REQUIREMENTS = {
@@ -70,13 +71,16 @@ def test_bill_of_materials_has_installed_packages_with_hashes_and_licences(produ
         assert component["licenses"], component["name"]
         assert all(file["hashes"][0]["alg"] == "SHA-256" for file in component["externalReferences"])
     assert (tmp_path / "deltaic-wheel.cdx.json").is_file()
+    assert bill(product) == document, "two exports of one lock file differ"
 
 
 def test_release_is_built_with_read_access_and_published_without_its_code() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
     build, release_job = workflow["jobs"]["build"], workflow["jobs"]["release"]
     assert (workflow["permissions"], build["permissions"]) == ({}, {"contents": "read"})
-    assert release_job["permissions"] == {"contents": "write"}
+    assert release_job["permissions"] == {"contents": "write", "id-token": "write", "attestations": "write"}
+    [attested] = [step["with"] for step in release_job["steps"] if step.get("uses", "").startswith("actions/attest@")]
+    assert attested == {"subject-checksums": "dist/SHA256SUMS"}
     steps = [*build["steps"], *release_job["steps"]]
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
     assert ".ci/release" in [step.get("run") for step in build["steps"]]
@@ -106,6 +110,21 @@ def test_release_runs_existing_modules() -> None:
     modules = re.findall(r"python -m ([\w.]+)", release.read_text())
     assert modules
     assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_provenance_names_every_file_with_its_digest(tmp_path: Path) -> None:
+    for name in ("deltaic.whl", "SHA256SUMS", provenance.NAME):
+        (tmp_path / name).write_text(name)
+    document = provenance.statement(tmp_path, "c0ffee", "urn:test")
+    assert (document["_type"], document["predicateType"]) == (
+        "https://in-toto.io/Statement/v1",
+        "https://slsa.dev/provenance/v1",
+    )
+    digests = {name: sha256(name.encode()).hexdigest() for name in ("SHA256SUMS", "deltaic.whl")}
+    assert {item["name"]: item["digest"]["sha256"] for item in document["subject"]} == digests
+    source, *locks = document["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert source["digest"] == {"gitCommit": "c0ffee"}
+    assert {item["name"] for item in locks} == set(provenance.LOCKS)
 
 
 def test_bundle_of_the_page_matches_its_lock_file() -> None:

@@ -9,6 +9,8 @@ from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.errors import Conflict, NotFound
 
+from deltaic_ops.deploy.intrinsics import Resolver
+
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
@@ -57,6 +59,7 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     except BotoCoreError as error:
         raise to_operator_error(error) from error
     resources = {resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "") for resource in summaries}
+    parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
     declared: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
     summaries.sort(key=itemgetter("ResourceType", "LogicalResourceId"))
     policies = {logical_id: resource.get("DeletionPolicy") for logical_id, resource in declared.items()}
@@ -64,20 +67,22 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     return DeployedStack(
         name=name,
         status=str(description["StackStatus"]),
-        parameters={item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])},
+        parameters=parameters,
         outputs={item["OutputKey"]: item["OutputValue"] for item in description.get("Outputs", [])},
         resources=resources,
-        packages=dict(_packages(declared, resources)),
+        packages=dict(_packages(declared, resources, Resolver({}, {}, parameters))),
         retained={resources[item["LogicalResourceId"]]: item["ResourceType"] for item in retained},
     )
 
 
-def _packages(declared: Mapping[str, Any], resources: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _packages(
+    declared: Mapping[str, Any], resources: Mapping[str, str], resolve: Resolver
+) -> Iterator[tuple[str, tuple[str, str]]]:
     for logical_id, resource in declared.items():
         properties = resource.get("Properties", {})
         code = properties.get("Code") or properties.get("Content")
         if logical_id in resources and isinstance(code, Mapping) and "S3Bucket" in code and "S3Key" in code:
-            yield logical_id, (str(code["S3Bucket"]), str(code["S3Key"]))
+            yield logical_id, (str(resolve(code["S3Bucket"])), str(resolve(code["S3Key"])))
 
 
 _DELETION_COMMANDS = {

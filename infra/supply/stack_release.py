@@ -1,0 +1,97 @@
+"""Write the release of a stack: archives of its code, `packaged.yaml`, and a script that needs only the AWS CLI.
+
+uv run python -m supply.stack_release dist/deltaic-stack     # builds both layers for both processors
+
+Two runs for the same commit write the same bytes: archives are sorted, have no times, and are named by their content.
+"""
+
+import re
+import shutil
+import sys
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from deltaic_ops.deploy.sam import Architecture, BuildTarget, build
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
+
+CODE: Final = "deltaic"
+"""Folder of the archives, and prefix of their keys in the bucket."""
+LAYERS: Final = {"layer": "DeltaicLayer", "maintenance-layer": "DeltalakeLayer"}
+"""Logical id of each layer in the template, which is its folder in a build, by the name of its archive."""
+PLATFORMS: Final[tuple[Architecture, ...]] = ("arm64", "x86_64")
+
+_PARAMETER = f"""
+Parameters:
+  ArtifactBucket:
+    Type: String
+    Description: Bucket in the stack's region with the archives of this release, below {CODE}/.
+"""
+_LOCATION = re.compile(r"^(?P<property> +(?:CodeUri|ContentUri)): (?P<folder>functions/\S+)/$", re.MULTILINE)
+_FILE_MODE = 0o100644 << 16
+_DIGEST_CHARACTERS = 16
+
+
+def write_stack(target: Path, builds: Mapping[Architecture, Path]) -> None:
+    """Write the folder from which `install` deploys, and replace it if it exists.
+
+    `builds` has the folder of `sam build` for each processor.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    (target / CODE).mkdir(parents=True)
+
+    def locate(match: re.Match[str]) -> str:
+        name = match["folder"].removeprefix("functions/").replace("/", "-")
+        if name in LAYERS:
+            # All processors share one digest, because CloudFormation inserts only the processor into the key.
+            folders = {f"-{platform}": folder / LAYERS[name] for platform, folder in builds.items()}
+            key = f'!Sub "{_pack(target, name, folders, bytecode=True)}-${{Architecture}}.zip"'
+        else:  # the folder of a function is complete without a build
+            key = f"{_pack(target, name, {'': ROOT / match['folder']}, bytecode=False)}.zip"
+        return f"{match['property']}: {{Bucket: !Ref ArtifactBucket, Key: {key}}}"
+
+    template = _LOCATION.sub(locate, TEMPLATE.read_text(encoding="utf-8"))
+    (target / "packaged.yaml").write_text(template.replace("\nParameters:\n", _PARAMETER, 1), encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("install"), target)
+    settings = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
+    for profile in ("dev", "prod"):
+        parameters = settings[profile]["deploy"]["parameters"]["parameter_overrides"].replace(" ", "\n")
+        (target / f"{profile}.parameters").write_text(f"{parameters}\n", encoding="utf-8")
+
+
+def _pack(target: Path, name: str, folders: Mapping[str, Path], *, bytecode: bool) -> str:
+    """Write an archive of each folder (by suffix) with a common digest; return their key without suffix."""
+    archives = {suffix: target / CODE / f"{name}{suffix}.zip" for suffix in sorted(folders)}
+    digests = [write_archive(folders[suffix], archive, bytecode=bytecode) for suffix, archive in archives.items()]
+    key = f"{CODE}/{name}-{sha256(''.join(digests).encode()).hexdigest()[:_DIGEST_CHARACTERS]}"
+    for suffix, archive in archives.items():
+        archive.rename(target / f"{key}{suffix}.zip")
+    return key
+
+
+def write_archive(folder: Path, archive: Path, *, bytecode: bool) -> str:
+    """Write a folder's files to a zip file that depends only on names and content; return its SHA-256."""
+    files = (path for path in folder.rglob("*") if path.is_file() and (bytecode or path.parent.name != "__pycache__"))
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in sorted(files):
+            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # of 1980
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, _FILE_MODE
+            packed.writestr(entry, path.read_bytes())
+    return sha256(archive.read_bytes()).hexdigest()
+
+
+def main(target: Path) -> None:
+    """Build and write the stack; exits with an error if layers have no bytecode, because they would start slowly."""
+    with TemporaryDirectory() as temporary:
+        builds = {platform: build(Path(temporary) / platform, BuildTarget(platform)) for platform in PLATFORMS}
+        if not all(any(folder.glob("DeltaicLayer/python/deltaic/__pycache__")) for folder in builds.values()):
+            sys.exit("The layer has no bytecode. Install Python 3.13, then build the release again.")
+        write_stack(target, builds)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
