@@ -22,6 +22,7 @@ CHANGED = {
     "TokenMinutes": "5",
     "UrlTtlSeconds": "1900",
     "DataBuckets": "arn:aws:s3:::other",
+    "TableBuckets": "arn:aws:s3tables:us-east-1:000000000000:bucket/lake",
     "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
     "StorageRoles": "arn:aws:iam::111111111111:role/lake",
     "ResponseStreaming": "disabled",

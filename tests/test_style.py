@@ -45,9 +45,10 @@ deltaic
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
   .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .snapstart .storage.aws_client
                      .storage.endpoints .storage.locations .urls
-  .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
   .sharing           .catalog .compute .delta .errors .iceberg .iceberg_source .lru .partition_filters
                      .platform_limits .protocol .pruning .settings .storage
+  .scheduled         .catalog .delta .errors .partition_filters .protocol .sharing.iceberg_tables
+                     .sharing.native_metadata .storage
   .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
   .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.storage deltaic.table_features

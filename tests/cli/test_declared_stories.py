@@ -17,6 +17,7 @@ from deltaic.errors import DeltaicError
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.table_catalogs import clients_at
 from deltaic_ops.declared.declaration import Declaration
 from deltaic_ops.declared.differences import declaration_of, differences
 from deltaic_ops.declared.plan import plan
@@ -153,7 +154,7 @@ def catalog(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Catalog:
     def schemas(admin: CatalogAdmin) -> SchemaReader:
         home = StorageConfig(region=region, endpoint=endpoint, path_style=True)
         sessions = SigningSessions(region=region, endpoint=endpoint, client=client)
-        return SchemaReader(home, lambda: keys, sessions, admin.storages.get)
+        return SchemaReader(home, lambda: keys, sessions, admin.storages.get, clients_at(home))
 
     return Catalog(client("dynamodb"), schemas)
 

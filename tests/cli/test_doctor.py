@@ -259,7 +259,7 @@ def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
 
     def read_findings() -> dict[str, tuple[str, str, str]]:
         result = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        expected = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds shared")
+        expected = ("finds the volume", "finds the skill", "finds the model", "reads the Iceberg", "finds shared")
         items = [item for item in result if item["check"].startswith(expected)]
         return {item["check"]: (item["verdict"], item["said"], item["remedy"]) for item in items}
 
@@ -293,13 +293,13 @@ def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
                 "warning",
                 f"put its files there, or deltaic model version remove {name}.churn 2",
             ),
-            f"finds the metadata of {name}.visits": ("failed", _moved("table", "visits")),
+            f"reads the Iceberg table {name}.visits": ("failed", _moved("table", "visits")),
             "finds shared folders and Iceberg tables": ("ok", ""),
         }
         assert findings[f"finds the volume {name}.empty"][1] == f"s3://{DATA_BUCKET}/volumes/empty is empty"
         assert "differ: description" in findings[f"finds the skill {name}.changed"][1]
         assert "has no SKILL.md" in findings[f"finds the skill {name}.gone"][1]
-        assert "set the metadata file" in findings[f"finds the metadata of {name}.visits"][1]
+        assert "set the metadata file" in findings[f"reads the Iceberg table {name}.visits"][1]
         assert findings["finds shared folders and Iceberg tables"][1] == "3 of 8"
     finally:
         for name in ("there", "empty"):

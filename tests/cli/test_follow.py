@@ -329,6 +329,47 @@ def test_tables_of_a_glue_database_are_shared_until_they_are_dropped(
     assert read_tables() == ["of_athena"]
 
 
+def test_iceberg_tables_of_a_glue_database_are_shared_while_clients_can_read_them(
+    deltaic: Deltaic, lake: Lake, glue: Any, read_tables: Callable[[], list[str]]
+) -> None:
+    def write(name: str, version: int) -> None:
+        root, key = f"s3://{lake.bucket}/iced/{name}", f"iced/{name}/metadata/v{version}.metadata.json"
+        schema = {"schema-id": 0, "type": "struct", "fields": []}
+        document = {"format-version": version, "table-uuid": name, "location": root, "last-updated-ms": 1}
+        specs = [{"spec-id": 0, "fields": []}]
+        body = json.dumps({**document, "schemas": [schema], "partition-specs": specs}).encode()
+        lake.s3.put_object(Bucket=lake.bucket, Key=key, Body=body)
+        parameters = {"table_type": "ICEBERG", "metadata_location": f"s3://{lake.bucket}/{key}"}
+        table = {"Name": name, "Parameters": parameters, "StorageDescriptor": {"Location": root}}
+        (glue.create_table if name not in written else glue.update_table)(DatabaseName=lake.bucket, TableInput=table)
+        written.add(name)
+
+    written: set[str] = set()
+    write("ice", 2)
+    write("old_ice", 1)
+    outcomes = {
+        outcome["table"]: outcome
+        for outcome in deltaic.json(f"share follow sales --database glue:{lake.bucket} --exclude 'of_*' --now")
+    }
+    assert {name: outcome["did"] for name, outcome in outcomes.items()} == {"ice": "added", "old_ice": "refused"}
+    assert "version 1 of the Iceberg format" in outcomes["old_ice"]["why"]
+    [entry] = deltaic.json("table list sales")
+    assert (entry["format"], entry["metadataLocation"]) == ("iceberg", f"glue://{lake.bucket}/ice")
+    assert (entry["accessModes"], entry["iceberg"], entry["followed"]) == (["url"], "", True)
+    write("ice", 1)
+    write("old_ice", 2)
+    assert actions_of(deltaic.json("share follow sales --now")) == {"ice": "hidden", "old_ice": "added"}
+    assert read_tables() == ["old_ice"]
+    write("ice", 3)
+    assert actions_of(deltaic.json("share follow sales --now")) == {"ice": "back"}
+    lake.commit("ice", folder="iced")
+    stored = {"Location": f"s3://{lake.bucket}/iced/ice"}
+    table = {"Name": "ice", "Parameters": {"table_type": "DELTA"}, "StorageDescriptor": stored}
+    glue.update_table(DatabaseName=lake.bucket, TableInput=table)
+    [replaced, hidden] = deltaic.json("share follow sales --now")
+    assert (replaced["table"], replaced["did"], hidden["did"]) == ("ice", "refused", "hidden")
+
+
 REFUSED = [
     pytest.param("sales", "use --folder or --database", id="nothing"),
     pytest.param("sales --folder s3://a/b --database glue:c", "not both", id="two sources"),

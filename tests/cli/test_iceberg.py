@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import deltalake
+import httpx
 import pyarrow as pa
 import pytest
 from delta_sharing.protocol import DeltaSharingProfile
 from golden.library import load
+from served import served
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import boto3
     from cli.conftest import Deltaic
     from deltaic_ops.local.embedded import EmbeddedAws
 
@@ -92,8 +99,8 @@ def test_a_profile_contains_the_iceberg_endpoint_if_the_server_has_one(lake: Del
     [
         ("", "use --location"),
         ("--glue sales.orders", "--format iceberg"),
-        ("--format iceberg", "needs either --location or --glue"),
-        (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "needs either --location or --glue"),
+        ("--format iceberg", "needs one of --location, --glue"),
+        (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "needs one of --location, --glue"),
         ("--format iceberg --glue orders", "use the form database.table"),
         ("--format iceberg --glue sales.none", "cannot read table 'sales.none' of AWS Glue"),
         (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
@@ -115,6 +122,11 @@ OWN = f"--format iceberg --location s3://{BUCKET}/own/metadata/v2.metadata.json"
 def test_an_iceberg_table_is_shared_with_both_kinds_of_clients(lake: Deltaic) -> None:
     table = lake.json(f"table create iced.s.both {OWN}")
     assert (table["accessModes"], table["iceberg"], table["history"]) == (["url", "dir"], "signed", True)
+    facts = lake.json("table show iced.s.both")["latest"]
+    assert (facts["version"], facts["columns"]) == (0, {"id": "long", "country": "string"})
+    assert (facts["partitionedBy"], facts["formats"]) == (["country"], ["parquet", "delta"])
+    reads = [client["reads"] for client in facts["clients"]]
+    assert reads == [True, True, False, True]
     [finding] = lake.json("lint iced.s.both")["findings"]
     assert finding["said"] == "Delta Sharing clients and Iceberg clients can read the table"
     table = lake.json(f"table create iced.s.some {OWN} --access-mode url --partition-filter \"country = 'FI'\"")
@@ -134,6 +146,71 @@ def test_an_iceberg_table_that_clients_would_misread_is_refused(lake: Deltaic, o
     refused = lake(f"table create iced.s.own {options}")
     assert refused.exit_code != 0
     assert text in " ".join(refused.output.split())
+
+
+def test_a_table_in_a_table_bucket_is_shared(
+    lake: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    client = aws_session.client("s3tables", endpoint_url=embedded_aws.endpoint)
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    arn = client.create_table_bucket(name="cli-table-bucket")["arn"]
+    client.create_namespace(tableBucketARN=arn, namespace=["sales"])
+    client.create_table(tableBucketARN=arn, namespace="sales", name="orders", format="ICEBERG")
+    place = client.get_table(tableBucketARN=arn, namespace="sales", name="orders")
+    bucket, _, folder = place["warehouseLocation"].removeprefix("s3://").partition("/")
+    s3.create_bucket(Bucket=bucket)
+    body = s3.get_object(Bucket=BUCKET, Key="own/metadata/v2.metadata.json")["Body"].read()
+    key = f"{folder}/metadata/00001-a.metadata.json"
+    s3.put_object(Bucket=bucket, Key=key, Body=body.replace(f"s3://{BUCKET}/own".encode(), f"s3://{bucket}".encode()))
+    token = {"versionToken": place["versionToken"], "metadataLocation": f"s3://{bucket}/{key}"}
+    client.update_table_metadata_location(tableBucketARN=arn, namespace="sales", name="orders", **token)
+    create = f"table create iced.s.bucketed --format iceberg --table-bucket {arn}"
+    assert "use the form database.table" in lake(f"{create} orders").stderr
+    assert "cannot read table 'sales.none'" in lake(f"{create} sales.none").stderr
+    assert "use --iceberg signed" in lake(f"{create} sales.orders --iceberg vended").stderr
+    table = lake.json(f"{create} sales.orders --access-mode url")
+    assert table["metadataLocation"] == f"s3tables://{arn}/sales/orders"
+    assert lake.json("table show iced.s.bucketed")["latest"]["partitionedBy"] == ["country"]
+
+
+@pytest.fixture
+def governed(lake: Deltaic, embedded_aws: EmbeddedAws) -> Iterator[Deltaic]:
+    """Return the command with an AWS in which Lake Formation manages every Glue table."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            url, headers = embedded_aws.endpoint + self.path, dict(self.headers)
+            answer = httpx.request(self.command, url, headers=headers, content=body)
+            content = answer.content.replace(b'LakeFormation": false', b'LakeFormation": true')
+            self.send_response_only(answer.status_code)
+            for name in {*answer.headers} - {"content-encoding", "transfer-encoding", "content-length"}:
+                self.send_header(name, answer.headers[name])
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else content)
+
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = forward  # noqa: N815 -- names of http.server
+
+    with served(Proxy) as endpoint:
+        yield replace(lake, variables={**lake.variables, "AWS_ENDPOINT_URL": endpoint})
+
+
+def test_a_table_that_lake_formation_manages_is_shared_with_a_warning(
+    governed: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    glue = aws_session.client("glue", endpoint_url=embedded_aws.endpoint)
+    glue.create_database(DatabaseInput={"Name": "governed"})
+    parameters = {"table_type": "ICEBERG", "metadata_location": f"s3://{BUCKET}/own/metadata/v2.metadata.json"}
+    glue.create_table(DatabaseName="governed", TableInput={"Name": "own", "Parameters": parameters})
+    created = governed("table create iced.s.governed --format iceberg --glue governed.own")
+    assert created.exit_code == 0
+    assert "Lake Formation, whose row and column rules do not apply" in created.stderr
+    [warning] = governed.json("table show iced.s.governed")["warnings"]
+    assert "Lake Formation" in warning
+    findings = {finding["check"]: finding for finding in json.loads(governed("doctor --json").stdout)}
+    finding = findings["reads the Iceberg table iced.s.governed"]
+    assert (finding["verdict"], "Lake Formation" in finding["said"]) == ("warning", True)
 
 
 def test_lint_reads_iceberg_metadata_of_an_iceberg_table(lake: Deltaic) -> None:

@@ -28,6 +28,7 @@ from deltaic.sharing.caller import RequestedTable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.table_catalogs import clients_at
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.rights.access_report import AccessRequest, access_of
 from filled_server import dynamo_of
@@ -256,7 +257,7 @@ def test_the_operators_counts_equal_the_response(shared: FilteredShare, reader_n
     region, endpoint = environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"]
     sessions = SigningSessions(region=region, endpoint=endpoint, client=shared.server.client)
     home = StorageConfig(region=region, endpoint=endpoint, path_style=True)
-    schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get)
+    schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get, clients_at(home))
     reader = CatalogReader(environment["CATALOG_TABLE"], dynamo_of(environment))
     recipient = admin.recipients.get(f"narrowed_{reader_name}")
     request = AccessRequest(recipient, RequestedTable(SHARE, "d", name), datetime.now(UTC))

@@ -107,7 +107,7 @@ def test_only_files_in_the_folder_are_signed(iceberg_catalog: Callable[..., Cata
     [
         ("gone", "Iceberg metadata does not exist"),
         ("gone_from_glue", "AWS Glue does not have this table"),
-        ("none_of_icebergs", "not an Iceberg table in AWS Glue"),
+        ("none_of_icebergs", "not an Iceberg table"),
         ("elsewhere", "outside"),
     ],
 )

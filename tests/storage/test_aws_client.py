@@ -46,8 +46,11 @@ def aws(*answers: tuple[int, bytes, dict[str, str]], keeps: bool = True) -> Iter
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1" if keeps else "HTTP/1.0"
 
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             server.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
             server.connections.add(self.client_address)
             status, content, headers = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
@@ -68,17 +71,20 @@ def refusal(code: str, status: int = 400, **fields: Any) -> tuple[int, bytes, di
 ITEM: tuple[int, bytes, dict[str, str]] = (200, b'{"Item":{"pk":{"S":"a"}}}', {})
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "sts"])
+@pytest.mark.parametrize("service", ["dynamodb", "sts", "s3tables"])
 def test_a_request_is_signed_as_botocore_signs_it(service: str) -> None:
     answer = (200, ASSUMED, {}) if service == "sts" else ITEM
     with aws(answer) as server:
         client = server.client(service)
         if service == "sts":
             client.assume_role(RoleArn=ROLE, Tags=[{"Key": "recipient", "Value": "ü &=~"}], DurationSeconds=3600)
+        elif service == "s3tables":
+            client.get_table_metadata_location(tableBucketARN="arn:aws:s3tables:x:1:bucket/b", namespace="n", name="t")
         else:
             client.get_item(TableName="t", Key={"pk": {"S": "ü"}})
         ((headers, body),) = server.requests
-    expected_request = AWSRequest("POST", server.endpoint + "/", data=body)
+    path = "/tables/arn%3Aaws%3As3tables%3Ax%3A1%3Abucket%2Fb/n/t/metadata-location" if service == "s3tables" else "/"
+    expected_request = AWSRequest("GET" if service == "s3tables" else "POST", server.endpoint + path, data=body)
     signed = headers["authorization"].split("SignedHeaders=")[1].split(",")[0].split(";")
     for name in signed:
         expected_request.headers[name] = headers[name]
@@ -90,7 +96,8 @@ def test_a_request_is_signed_as_botocore_signs_it(service: str) -> None:
         auth.string_to_sign(expected_request, auth.canonical_request(expected_request)), expected_request
     )
     assert headers["authorization"].endswith(f"Signature={expected}")
-    assert {"host", "x-amz-date", "x-amz-security-token", "content-type"} <= set(signed)
+    content_type = set() if service == "s3tables" else {"content-type"}
+    assert {"host", "x-amz-date", "x-amz-security-token"} | content_type <= set(signed)
 
 
 ASSUMED = b"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
@@ -246,6 +253,7 @@ def test_threads_share_a_client() -> None:
     [
         ("dynamodb", "eu-west-1", "dynamodb.eu-west-1.amazonaws.com"),
         ("sts", "cn-north-1", "sts.cn-north-1.amazonaws.com.cn"),
+        ("s3tables", "eu-west-1", "s3tables.eu-west-1.amazonaws.com"),
         ("secretsmanager", "us-gov-west-1", "secretsmanager.us-gov-west-1.amazonaws.com"),
     ],
 )

@@ -263,6 +263,22 @@ def test_only_given_keys_and_storage_roles_are_used() -> None:
     assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
 
 
+@pytest.mark.parametrize("names", [["lake"], ["lake", "sea"]])
+def test_only_given_table_buckets_are_read(names: list[str]) -> None:
+    buckets = [f"arn:aws:s3tables:us-east-1:000000000000:bucket/{name}" for name in names]
+    given = {**BUCKETS, "Iceberg": "enabled", "TableBuckets": ",".join(buckets)}
+    resources, tables = transformed(parameters=given), [f"{bucket}/table/*" for bucket in buckets]
+    located = {("s3tables:GetTableMetadataLocation", arn) for arn in tables}
+    read = {("s3tables:GetTableData", arn) for arn in tables}
+    for function in (*FUNCTIONS, "LoadIcebergTable"):
+        expected = located | read if function in READERS else set()
+        expected |= located if function == "LoadIcebergTable" else set()
+        assert {grant for grant in granted(resources, function) if grant[0].startswith("s3tables:")} == expected
+    [policy] = resources["SigningRole"]["Properties"]["Policies"]
+    statement = {"Effect": "Allow", "Action": "s3tables:GetTableData", "Resource": tables}
+    assert statement in policy["PolicyDocument"]["Statement"]
+
+
 def test_keys_are_used_only_through_services_that_store_data() -> None:
     """Test that no role can decrypt data by calling KMS directly."""
     statements = [

@@ -6,6 +6,7 @@ import pytest
 from cloudformation import transformed
 from template_rights import (
     BUCKETS,
+    ICEBERG_OBJECTS,
     LOG_OBJECTS,
     STORAGE_SECRETS,
     granted,
@@ -31,11 +32,11 @@ def test_disabled_follow_creates_no_resources(resources: dict[str, dict[str, Any
     ]  # fmt: skip
 
 
-def test_follow_function_reads_logs_and_writes_no_objects(resources: dict[str, dict[str, Any]]) -> None:
+def test_follow_function_reads_metadata_and_writes_no_objects(resources: dict[str, dict[str, Any]]) -> None:
     grants = granted(resources, "FollowTables")
     assert {grant for grant in grants if grant[0].startswith("s3:")} == {
         *(("s3:ListBucket", f"arn:aws:s3:::{bucket}") for bucket in ("lake", "raw")),
-        *(("s3:GetObject", objects) for objects in LOG_OBJECTS),
+        *(("s3:GetObject", objects) for objects in LOG_OBJECTS + ICEBERG_OBJECTS),
     }
     assert {action for action, _ in grants if action.startswith("glue:")} == {"glue:GetTables"}
     assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}

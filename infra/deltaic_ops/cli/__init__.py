@@ -85,7 +85,7 @@ COMMANDS = {
     "console": _Command("console", "console", _OPERATE, "Manage shares and recipients in a browser."),
     "template": _Command("stack.template", "template", _OPERATE, "Write the template and functions for `sam deploy`."),
     "remove": _Command("stack.remove", "remove", _OPERATE, "Remove a stack, but keep its catalog and tokens."),
-    "demo": _Command("local.demo", "demo", _LOCAL, "Share a sample table on this machine and read it."),
+    "demo": _Command("local.demo", "demo", _LOCAL, "Share sample tables on this machine and read them."),
     "serve": _Command("local.serve", "serve", _LOCAL, "Run a sharing server on this machine."),
     "env": _Command("local.env", "env", _LOCAL, "Print variables that connect tools to the local server."),
     "localstack": _Command("local.localstack", "app", _LOCAL, "Deploy the template to LocalStack."),

@@ -199,7 +199,7 @@ class Connection:
         endpoint = self._endpoint("s3") or ""
         home = StorageConfig(region=self.region, endpoint=endpoint, path_style=bool(endpoint))
         sessions = SigningSessions(region=self.region, endpoint=endpoint, client=self.client)
-        return SchemaReader(home, self._credentials, sessions, storage)
+        return SchemaReader(home, self._credentials, sessions, storage, self.client)
 
     def admin(self, dynamo: Dynamo | None = None) -> CatalogAdmin:
         """Return the catalog's operations, over this connection or the given DynamoDB client."""

@@ -66,13 +66,11 @@ def table(context: ConsoleContext, request: Request) -> Response:
         from deltaic_ops.console.table_log import comments
         from deltaic_ops.inspection.table_facts import facts_of
 
-        if entry.format == "iceberg":
+        if entry.format == "iceberg" and "url" not in entry.access_modes:
             context.provider.schemas().check_iceberg(entry)
             return None
         return context.provider.schemas().look(
-            entry.location,
-            entry.storage,
-            lambda latest: (facts_of(latest, entry), comments(latest.metadata)),
+            entry, lambda latest: (facts_of(latest, entry), comments(latest.metadata))
         )
 
     key = ("table", entry.id)
@@ -110,8 +108,7 @@ def partitions(context: ConsoleContext, request: Request) -> Response:
         from deltaic_ops.console.table_log import partitions
 
         return context.provider.schemas().look(
-            entry.location,
-            entry.storage,
+            entry,
             lambda latest: (latest.version, latest.metadata.partition_columns, partitions(latest)),
         )
 

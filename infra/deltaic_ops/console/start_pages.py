@@ -82,7 +82,7 @@ def _list_columns(context: ConsoleContext) -> BackgroundJob:
 
     def read(table: Table) -> list[_Name]:
         try:
-            columns = schemas.read(table.location, table.storage).columns
+            columns = schemas.read(table).columns
         except DeltaicError:  # the table's own page shows why
             return []
         return [_Name("column", f"{name} in {table.title}", link("/table", table=table.title)) for name in columns]

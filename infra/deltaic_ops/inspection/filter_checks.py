@@ -58,9 +58,8 @@ def validate_table(
     moved = before is None or (table.location, table.storage) != (before.location, before.storage)
     unknown = unknown_bucket(admin, table.location) if moved else []
     if table.format == "iceberg":
-        if moved and not unchecked:
-            schemas().check_iceberg(table)
-        return table, [*unknown, *_check_iceberg_filters(admin, schemas, table)]
+        warning = schemas().check_iceberg(table) if moved and not unchecked else ""
+        return table, [*filter(None, [warning]), *unknown, *_check_iceberg_filters(admin, schemas, table)]
 
     def is_changed(name: str) -> bool:
         return moved or getattr(table, name) != getattr(before, name)
@@ -78,7 +77,7 @@ def validate_table(
         return table, unknown
     try:
         surveyed = survey(schemas(), table.location, table.storage, table) if moved and not unchecked else None
-        schema = surveyed.schema if surveyed else schemas().read(table.location, table.storage)
+        schema = surveyed.schema if surveyed else schemas().read(table)
     except NotFound:  # the storage, which the message names
         raise
     except DeltaicError as refusal:
@@ -108,10 +107,10 @@ def _check_iceberg_filters(admin: CatalogAdmin, schemas: Callable[[], SchemaRead
     """Check the filters of an Iceberg table and of its grants; return warnings about its recipients."""
     grants = [grant for grant in admin.grants.of_share(table.share) if grant.partition_filter]
     if grants:
-        _check_grants(grants, table, schemas().of_table(table))
+        _check_grants(grants, table, schemas().read(table))
     if not table.partition_filter:
         return []
-    check_filter(table.partition_filter, schemas().of_table(table))
+    check_filter(table.partition_filter, schemas().read(table))
     return _warn_recipients(admin, table)
 
 
@@ -130,9 +129,8 @@ def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[
         return []
     try:
         if table.format == "iceberg":
-            schemas().check_iceberg(table)
-            return []
-        return list(incompatible_with_iceberg(schemas().read(table.location, table.storage)))
+            return [*filter(None, [schemas().check_iceberg(table)])]
+        return list(incompatible_with_iceberg(schemas().read(table)))
     except DeltaicError as refusal:
         return [f"cannot check whether Iceberg clients can read the table: {refusal.message}"]
 
@@ -167,7 +165,7 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
     def check(table: Table) -> None:
         try:
             _check_urls(table)
-            check_filter(text, schemas.of_table(table))
+            check_filter(text, schemas.read(table))
         except InvalidParameter as error:
             raise InvalidParameter(f"the filter does not match table {table.title}: {error.message}") from error
         except DeltaicError as error:

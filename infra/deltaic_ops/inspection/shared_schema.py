@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaic.catalog.items import Storage, Table
@@ -29,12 +28,19 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from deltaic.delta.snapshot import Snapshot
+    from deltaic.storage.locations import TableLocations
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
 _UNSUPPORTED_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
 _SAFE_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
 """Types whose partition values contain no space and no non-ASCII letter."""
+
+LAKE_FORMATION = (
+    "the table is registered with AWS Lake Formation, whose row and column rules do not apply to shared files: "
+    "recipients read all rows and columns that you share"
+)
+"""Warning about an Iceberg table."""
 
 _IDENTIFIER = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
@@ -74,48 +80,50 @@ class SchemaReader:
     storage: Callable[[str], Storage]
     """Returns the storage of the catalog with this name; raises NotFound."""
 
-    def read(self, location: str, storage: str = "") -> SharedSchema:
-        """Read the schema of the table in a folder; raises NotFound for an unknown storage, other DeltaicError."""
-        return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol, location))
+    client: Callable[[Any], Any]
+    """Creates a client of an AWS service, with the operator's credentials."""
 
-    def look(self, location: str, storage: str, extract: "Callable[[Snapshot], _Read]") -> _Read:
-        """Call `extract` with the latest snapshot of a table; raises the same errors as `read`."""
+    def read(self, table: Table) -> SharedSchema:
+        """Read the schema of a table; raises the same errors as `look`."""
+        return self.look(table, lambda latest: SharedSchema(latest.metadata, latest.protocol, table.location))
+
+    def look(self, table: Table, extract: "Callable[[Snapshot], _Read]") -> _Read:
+        """Call `extract` with the latest snapshot of a table.
+
+        Raises NotFound for an unknown storage, UnsupportedOperation for an Iceberg table whose deletes clients cannot
+        apply, and other DeltaicError.
+        """
 
         def read_latest(store: "ObjectTableStore") -> _Read:
+            if table.format == "iceberg":
+                from deltaic.sharing.iceberg_tables import open_source
+                from deltaic.sharing.native_metadata import find_metadata
+
+                path = find_metadata(store, _locations(table), table.metadata_location, self.client)
+                return extract(open_source(store, store, _locations(table), path).snapshot().load_commits())
             from deltaic.delta.log import DeltaLog
 
             return extract(DeltaLog(store).snapshot())
 
-        return self.in_store(location, storage, read_latest)
+        return self.in_store(table.location, table.storage, read_latest)
 
-    def of_table(self, table: Table) -> SharedSchema:
-        """Read the schema of a table of any format; raises the same errors as `read`, and those about deletes."""
+    def check_iceberg(self, table: Table) -> str:
+        """Return a warning about an Iceberg table, or an empty string.
 
-        def read_iceberg(store: "ObjectTableStore") -> SharedSchema:
-            from deltaic.sharing.iceberg_tables import open_source
-
-            latest = open_source(table, store, store, self.home).snapshot().load_commits()
-            return SharedSchema(latest.metadata, latest.protocol, table.location)
-
-        if table.format == "iceberg":
-            return self.in_store(table.location, table.storage, read_iceberg)
-        return self.read(table.location, table.storage)
-
-    def check_iceberg(self, table: Table) -> None:
-        """Raise DeltaicError if recipients cannot read an Iceberg table in a way that its entry offers."""
-
-        def read_metadata(store: "ObjectTableStore") -> None:
-            from deltaic.sharing.native_metadata import read_native_metadata
-            from deltaic.storage.glue_catalog import metadata_location
-            from deltaic.storage.locations import TableLocations
-
-            locations = TableLocations.parse(table.location, table.auxiliary_locations)
-            read_native_metadata(store, locations, table.metadata_location, partial(metadata_location, self.home))
+        Raises DeltaicError if recipients cannot read it in a way that its entry offers.
+        """
+        from deltaic.sharing.native_metadata import read_native_metadata
+        from deltaic.storage.table_catalogs import GLUE, read_glue_table
 
         if table.iceberg:
-            self.in_store(table.location, table.storage, read_metadata)
+            place = (_locations(table), table.metadata_location, self.client)
+            self.in_store(table.location, table.storage, lambda store: read_native_metadata(store, *place))
         if "url" in table.access_modes:
-            self.of_table(table)
+            self.read(table)
+        name = table.metadata_location
+        if name.startswith(GLUE) and read_glue_table(self.client, name).get("IsRegisteredWithLakeFormation"):
+            return LAKE_FORMATION
+        return ""
 
     def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
         """Call `read` with an object store client for a folder; raises the same errors as `SchemaReader.read`."""
@@ -149,6 +157,12 @@ class SchemaReader:
             # No credentials help with tables that this version does not support.
             credentials = "" if isinstance(refusal, UnsupportedOperation) else " with your credentials"
             raise type(refusal)(f"{location} cannot be read{credentials}: {reason}") from refusal
+
+
+def _locations(table: Table) -> "TableLocations":
+    from deltaic.storage.locations import TableLocations
+
+    return TableLocations.parse(table.location, table.auxiliary_locations)
 
 
 class _NoPandas:

@@ -1,4 +1,4 @@
-"""Describe the latest version of a table from its Delta log, and which clients can read it."""
+"""Describe the latest version of a table, and which clients can read it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,22 +43,25 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
         by_url and not misread,
         folder_alone or (f"{', '.join(misread)}: share a view, or a copy without the feature" if misread else ""),
     )
-    by_folder = table is None or "dir" in table.access_modes
+    by_folder = table is None or "dir" in table.client_modes
     yield ClientReads(
         "credentials for the folder: deltalake, polars, duckdb, daft",
         by_folder and not (unsupported_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
         "; ".join(folder_limits(schema)) if by_folder else _folder_remark(table),
     )
-    unread = list(incompatible_with_iceberg(schema))
+    is_iceberg = table is not None and table.format == "iceberg"
+    unread = [] if is_iceberg else list(incompatible_with_iceberg(schema))
     open_to_iceberg = table is None or bool(table.iceberg)
     yield ClientReads(
         "Iceberg: pyiceberg, Spark, DuckDB",
         open_to_iceberg and not unread,
-        "; ".join(unread) or ("" if open_to_iceberg else "needs --iceberg signed"),
+        "; ".join(unread) or ("" if open_to_iceberg else "needs --iceberg signed" + " --access-mode dir" * is_iceberg),
     )
 
 
 def _folder_remark(table: Table | None) -> str:
+    if table is not None and table.format == "iceberg":
+        return "not possible: they read Delta logs"
     if table is not None and table.is_filtered:
         return "not possible: the table is filtered, and credentials give access to all files"
     return "needs --access-mode url --access-mode dir --history"
@@ -83,14 +86,14 @@ class TableFacts:
     """Response formats that can represent the table; requests for another format get an error."""
 
     checkpoint: int | None
-    """Version of the last checkpoint in the log; None without a checkpoint."""
+    """Version of the last checkpoint in the log; None without a checkpoint, as for Iceberg tables."""
 
     clients: tuple[ClientReads, ...]
 
 
 def read_facts(schemas: SchemaReader, table: Table) -> TableFacts:
-    """Read the facts about a shared table from its log; raises DeltaicError if it cannot be read."""
-    return schemas.look(table.location, table.storage, lambda latest: facts_of(latest, table))
+    """Read the facts about a shared table; raises DeltaicError if Delta Sharing clients cannot read it."""
+    return schemas.look(table, lambda latest: facts_of(latest, table))
 
 
 def facts_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableFacts:

@@ -20,7 +20,7 @@ def validate_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: 
         source_table(admin, name)
         tables[name.lower()] = admin.views.source(name)
     try:
-        columns = {name: schemas().read(table.location, table.storage).columns for name, table in tables.items()}
+        columns = {name: schemas().read(table).columns for name, table in tables.items()}
     except DeltaicError:  # the stack's jobs may have permissions that the operator does not have
         return parsed
     refuse_unknown_columns(sql, source_name, columns)

@@ -8,6 +8,9 @@ vaccine_share.acme_vaccine_data.vaccine_patients      partitioned by `site`, cha
 vaccine_share.acme_vaccine_data.vaccine_ingredients   small, not partitioned
     version 0   ingredients of three vaccines
     version 1   one more vaccine is appended
+vaccine_share.acme_vaccine_data.vaccine_deliveries    an Iceberg table in AWS Glue, partitioned by `site`
+    version 1   deliveries of 14 days
+    version 2   deliveries of 2 more days are appended
 site_share.acme_vaccine_data.my_site                  the first table, filtered: each recipient gets the rows of the
                                                       site in their properties
 """
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 SCHEMA = "acme_vaccine_data"
 PATIENTS = ("vaccine_share", SCHEMA, "vaccine_patients")
 INGREDIENTS = ("vaccine_share", SCHEMA, "vaccine_ingredients")
+DELIVERIES = ("vaccine_share", SCHEMA, "vaccine_deliveries")
+DATABASE = "vaccine"
+"""AWS Glue database of the Iceberg table."""
 MY_SITE = ("site_share", SCHEMA, "my_site")
 SITE = "site"
 """Recipient property whose value selects the rows of the table `MY_SITE`."""
@@ -56,7 +62,7 @@ Report = Callable[[str, int], None]
 def publish(
     admin: "CatalogAdmin", location: str, storage: Mapping[str, str], report: Report, a_day: int = A_DAY
 ) -> None:
-    """Write both tables to folders in `location` (`s3://bucket/prefix`) and share them.
+    """Write the tables to folders in `location` (`s3://bucket/prefix`) and share them.
 
     After an interruption, a second call writes only the missing versions, because step n always writes version n of a
     table. Complete tables are not changed.
@@ -69,6 +75,9 @@ def publish(
                 write(table_location, storage)
             report(f"{title[2]}: {text}", version)
         _share(admin, title, table_location)
+    folder = _write_deliveries(f"{location}/{DELIVERIES[2]}", storage, report)
+    entry = {"format": "iceberg", "metadata_location": f"glue://{DATABASE}/{DELIVERIES[2]}", "iceberg": "signed"}
+    _share(admin, DELIVERIES, folder, access_modes=("url", "dir"), **entry)
     _share(admin, MY_SITE, f"{location}/{PATIENTS[2]}", partition_filter=f"{SITE} = current_recipient('{SITE}')")
 
 
@@ -135,6 +144,44 @@ def ingredients(vaccines: Sequence[str]) -> pa.Table:
     )
 
 
+def deliveries(first_day: int, days: int) -> pa.Table:
+    """Return the deliveries of `days` days from day `first_day` on: one a day to each site."""
+    numbers = np.arange(first_day * len(SITES), (first_day + days) * len(SITES), dtype=np.int64)
+    rows: pa.Table = pa.table(
+        {
+            "delivery_id": numbers,
+            "date": FIRST_DAY + numbers // len(SITES),
+            "site": pa.array(SITES).take(pa.array(numbers % len(SITES))),
+            "vaccine": _draw_values(numbers, "delivered", VACCINES),
+            "doses": (_draw(numbers, "doses", 40) + 10) * 100,
+        }
+    )
+    return rows
+
+
+def _write_deliveries(location: str, storage: Mapping[str, str], report: Report) -> str:
+    """Write the missing versions of the Iceberg table, and return its folder."""
+    from pyiceberg.catalog.glue import GlueCatalog
+
+    keys = {"access-key-id": "AWS_ACCESS_KEY_ID", "secret-access-key": "AWS_SECRET_ACCESS_KEY", "region": "AWS_REGION"}
+    properties = {f"client.{name}": storage[variable] for name, variable in keys.items()}
+    properties |= {f"{service}.endpoint": storage["AWS_ENDPOINT_URL"] for service in ("glue", "s3")}
+    catalog = GlueCatalog("vaccine", **properties)
+    catalog.create_namespace_if_not_exists(DATABASE)
+    table = catalog.create_table_if_not_exists(f"{DATABASE}.{DELIVERIES[2]}", deliveries(0, 0).schema, location)
+    snapshot = table.current_snapshot()
+    existing = (snapshot.sequence_number if snapshot else None) or 0
+    if table.spec().is_unpartitioned():
+        with table.update_spec() as update:
+            update.add_identity(SITE)
+    steps = (("deliveries of 14 days", 0, FIRST_DAYS), ("2 more days are appended", FIRST_DAYS, MORE_DAYS))
+    for version, (text, first_day, days) in enumerate(steps, 1):
+        if version > existing:
+            table.append(deliveries(first_day, days))
+        report(f"{DELIVERIES[2]}: {text}", version)
+    return table.location()
+
+
 def _patients(a_day: int) -> Sequence[tuple[str, Write]]:
     first, more = FIRST_DAYS * a_day, MORE_DAYS * a_day
     return (
@@ -183,14 +230,14 @@ def _version(location: str, storage: Mapping[str, str]) -> int:
     return deltalake.DeltaTable(location, storage_options=dict(storage)).version()
 
 
-def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, partition_filter: str = "") -> None:
+def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, **options: Any) -> None:
     share, schema, table = title
     with suppress(AlreadyExists):
         admin.shares.create(share)
     with suppress(AlreadyExists):
         admin.schemas.create(share, schema)
     with suppress(AlreadyExists):
-        admin.tables.create(share, schema, table, location, history=True, partition_filter=partition_filter)
+        admin.tables.create(share, schema, table, location, history=True, **options)
 
 
 def _draw(numbers: "NDArray[np.int64]", purpose: str, limit: int) -> "NDArray[np.int64]":

@@ -41,7 +41,7 @@ def count_result(schemas: SchemaReader, table: Table, rights: Rights, first_vers
     """Count the files and rows of a table's latest version that a recipient sees, with operator's credentials."""
     gate = TableGate(table.name, table.history, first_version)
     try:
-        counts = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
+        counts = schemas.look(table, lambda snapshot: _count(snapshot, rights))
         gate.check_version(counts.version or 0)
     except DeltaicError as refusal:
         return ResultSize(not_counted=refusal.message)

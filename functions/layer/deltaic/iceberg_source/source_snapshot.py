@@ -104,6 +104,11 @@ class IcebergSnapshot(Snapshot):
         """Sequence number of the snapshot."""
         return self._version
 
+    @property
+    def checkpoint_version(self) -> None:
+        """None, because Iceberg tables have no checkpoints."""
+        return
+
     @cached_property
     def identity(self) -> Hashable:
         """Key of the content of this version."""

@@ -1,4 +1,4 @@
-"""Check a followed source: add its new Delta tables, hide unreadable ones, and show repaired ones again."""
+"""Check a followed source: add its new tables, hide unreadable ones, and show repaired ones again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +27,9 @@ from deltaic.protocol import names
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.folder_objects import list_page
-from deltaic.storage.glue_catalog import delta_tables
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.objects import LOG, ObjectTableStore
+from deltaic.storage.table_catalogs import ListedTable, glue_tables
 
 LEAST_SECONDS: Final = 60.0
 """The check starts with another page of tables only if at least this much time is left."""
@@ -54,6 +54,8 @@ class TableCheck(msgspec.Struct, frozen=True):
     reason: str = ""
     entry: Table | None = None
     """The table's entry in the catalog before the check; None if it had no entry."""
+    iceberg_name: str = ""
+    """Metadata location in the entry of an Iceberg table to add; empty for a Delta table."""
 
 
 class FollowContext(msgspec.Struct, frozen=True):
@@ -67,17 +69,10 @@ class FollowContext(msgspec.Struct, frozen=True):
     """Returns the seconds that are left for the check."""
 
 
-class _ListedTable(msgspec.Struct, frozen=True):
-    """A Glue table or a folder of a source."""
-
-    name: str
-    location: str
-
-
 def is_single_table(source: str, context: FollowContext) -> bool:
     """Return whether a source is itself a Delta table; raises an error if the source cannot be listed."""
     if source.startswith(GLUE):
-        next(delta_tables(context.glue(), source.removeprefix(GLUE)))
+        next(glue_tables(context.glue(), source.removeprefix(GLUE)))
         return False
     return _has_log(Location.parse(source), context)
 
@@ -140,31 +135,31 @@ class _SourceCheck:
                 yield from filter(None, pool.map(self._check_missing, batch))
         self.is_complete = True
 
-    def _pages(self) -> Iterator[Sequence[_ListedTable]]:
+    def _pages(self) -> Iterator[Sequence[ListedTable]]:
         pages = self._tables_of_glue() if self._database else self._folders()
         for page in pages:
             if self._context.remaining() < LEAST_SECONDS:
                 raise Unavailable("the time limit was reached before the last table: the next check starts over")
             yield page
 
-    def _tables_of_glue(self) -> Iterator[Sequence[_ListedTable]]:
-        for tables in delta_tables(self._context.glue(), self._database):
-            yield [_ListedTable(name_for(name), location) for name, location in tables]
+    def _tables_of_glue(self) -> Iterator[Sequence[ListedTable]]:
+        for tables in glue_tables(self._context.glue(), self._database):
+            yield [table._replace(name=name_for(table.name)) for table in tables]
 
-    def _folders(self) -> Iterator[Sequence[_ListedTable]]:
+    def _folders(self) -> Iterator[Sequence[ListedTable]]:
         source, after = Location.parse(self._follow.source), ""
         while True:
             page = list_page(self._context.credentials(), self._context.storage, source, delimiter="/", after=after)
             folders = (folder.removesuffix("/") for folder in page.folders)
-            yield [_ListedTable(name_for(folder), f"{source.uri}/{folder}") for folder in folders if folder]
+            yield [ListedTable(name_for(folder), f"{source.uri}/{folder}") for folder in folders if folder]
             after = page.next
             if not after:
                 return
 
-    def _check_candidate(self, candidate: _ListedTable, entry: Table | None) -> TableCheck | None:
+    def _check_candidate(self, candidate: ListedTable, entry: Table | None) -> TableCheck | None:
         """Check a table of the source; returns None for folders without a log and entries that an operator added."""
         if entry is not None and _is_same(candidate, entry):
-            return self._check_followed_table(entry) if entry.followed else None
+            return self._check_followed_table(entry, candidate) if entry.followed else None
         try:
             if not self._database and not _has_log(Location.parse(candidate.location), self._context):
                 return None
@@ -172,20 +167,20 @@ class _SourceCheck:
                 reason = f"{SAME_NAME}:" if entry.followed else "the name is already used by the table in"
                 return _table_check(candidate, "refused", f"{reason} {entry.location}")
             names.check_name("table", candidate.name)
-            self._check_new(candidate.location)
+            self._check_new(candidate)
         except _TRANSIENT_ERRORS as error:
             return _table_check(candidate, "unknown", _message(error))
         except DeltaicError as error:
             return _table_check(candidate, "refused", _message(error))
         return _table_check(candidate, "added")
 
-    def _check_followed_table(self, entry: Table) -> TableCheck | None:
-        """Check that the log of a table that an earlier check added can still be read."""
+    def _check_followed_table(self, entry: Table, candidate: ListedTable) -> TableCheck | None:
+        """Check that a table that an earlier check added can still be read."""
         try:
             if entry.unlisted:
-                self._check_new(entry.location, entry.id)
+                self._check_new(candidate, entry.id)
             else:
-                self._read_latest(entry.location)
+                self._read_latest(candidate)
         except (*_TRANSIENT_ERRORS, TableRefused) as error:  # access may be denied only to this caller
             return _table_check(entry, "unknown", _message(error))
         except DeltaicError as error:
@@ -199,7 +194,8 @@ class _SourceCheck:
         if self._database:
             return _check_of_listing(entry, f"the AWS Glue database '{self._database}' no longer contains the table")
         if Location.parse(self._follow.source).contains(Location.parse(entry.location)):
-            return self._check_followed_table(entry)  # read its log: an incomplete listing must not hide it
+            # Read its log: an incomplete listing must not hide it.
+            return self._check_followed_table(entry, ListedTable(entry.name, entry.location))
         return None
 
     def apply(self, check: TableCheck) -> TableCheck:
@@ -214,6 +210,8 @@ class _SourceCheck:
                 storage=follow.storage,
                 history=follow.history,
                 followed=True,
+                format="iceberg" if check.iceberg_name else "delta",
+                metadata_location=check.iceberg_name,
             )
         except AlreadyExists:  # another table of the same page has the same name
             return TableCheck(check.name, check.location, "refused", f"{SAME_NAME}, and was added first")
@@ -221,9 +219,9 @@ class _SourceCheck:
             return TableCheck(check.name, check.location, "refused", error.message)
         return check
 
-    def _check_new(self, location: str, table_id: str = "") -> None:
+    def _check_new(self, candidate: ListedTable, table_id: str = "") -> None:
         """Raise an error if a table is unreadable, or must not be shared automatically."""
-        folder = Location.parse(location)
+        folder = Location.parse(candidate.location)
         for table in self._list_filtered_tables():
             shared = Location.parse(table.location)
             if table.id != table_id and (shared.contains(folder) or folder.contains(shared)):
@@ -231,7 +229,7 @@ class _SourceCheck:
                     f"'{table.title}' already shares a part of this table (filter or hidden columns): "
                     "share this table yourself, or exclude it"
                 )
-        latest = self._read_latest(location)
+        latest = self._read_latest(candidate)
         try:
             for partition_filter in self._filters:
                 partition_filters.check(partition_filter, latest.metadata)
@@ -248,9 +246,16 @@ class _SourceCheck:
                 self._filtered_tables = list(self._admin.tables.list_filtered())
             return self._filtered_tables
 
-    def _read_latest(self, location: str) -> Snapshot:
-        locations = TableLocations(Location.parse(location))
-        return DeltaLog(ObjectTableStore(locations, self._context.storage, self._context.credentials)).snapshot()
+    def _read_latest(self, table: ListedTable) -> Snapshot:
+        storage, locations = self._context.storage, TableLocations(Location.parse(table.location))
+        store = ObjectTableStore(locations, storage, self._context.credentials)
+        if not table.metadata_uri:
+            return DeltaLog(store).snapshot()
+        from deltaic.sharing.iceberg_tables import open_source
+        from deltaic.sharing.native_metadata import relative_path
+
+        path = relative_path(locations.root, table.metadata_uri)
+        return open_source(store, store, locations, path).snapshot().load_commits()
 
 
 def _has_log(folder: Location, context: FollowContext) -> bool:
@@ -261,9 +266,12 @@ def _folder_of(location: str) -> str:
     return location.rstrip("/").rpartition("/")[2]
 
 
-def _is_same(candidate: _ListedTable, entry: Table | None) -> bool:
-    """Return whether the entry of a table of the source has the table's location, or there is no entry."""
-    return entry is None or _path_of(entry.location) == _path_of(candidate.location)
+def _is_same(candidate: ListedTable, entry: Table | None) -> bool:
+    """Return whether a table of the source has no entry, or one with its location and format."""
+    if entry is None:
+        return True
+    is_iceberg = entry.format == "iceberg"
+    return _path_of(entry.location) == _path_of(candidate.location) and is_iceberg == bool(candidate.iceberg_name)
 
 
 def _path_of(location: str) -> str:
@@ -277,8 +285,10 @@ def _check_of_listing(entry: Table, hidden_reason: str) -> TableCheck | None:
     return None if hidden_reason else _table_check(entry, "same")
 
 
-def _table_check(table: _ListedTable | Table, status: CheckStatus, reason: str = "") -> TableCheck:
-    return TableCheck(table.name, table.location, status, reason, table if isinstance(table, Table) else None)
+def _table_check(table: ListedTable | Table, status: CheckStatus, reason: str = "") -> TableCheck:
+    if isinstance(table, Table):
+        return TableCheck(table.name, table.location, status, reason, table)
+    return TableCheck(table.name, table.location, status, reason, iceberg_name=table.iceberg_name)
 
 
 def _message(error: DeltaicError) -> str:

@@ -1,10 +1,8 @@
 """Open an Iceberg table for Delta Sharing clients."""
 
 from collections.abc import Hashable
-from functools import partial
 from typing import Any, Final
 
-from deltaic.catalog.items import Table
 from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg_source.manifest_files import TablePaths
@@ -14,9 +12,8 @@ from deltaic.iceberg_source.source_snapshot import IcebergSource
 from deltaic.lru import Lru, MemoryBudget
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.native_metadata import find_metadata, read_existing
-from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import TableLocations
+from deltaic.storage.table_catalogs import clients_at
 
 _TAIL: Final = 64 << 10
 """Bytes at the end of a metadata file that identify its content: small files completely, others by their logs."""
@@ -30,21 +27,25 @@ def open_iceberg_log(sharing: Sharing, table: SharedTable, store: TableStore) ->
         raise TableUnreadable(
             "the files of this Iceberg table contain a hidden column: ask its provider to show the column"
         )
-    return open_source(table.entry, store, sharing.files(table), sharing.home, sharing.memory.iceberg)
+    path = find_metadata(store, table.locations, table.entry.metadata_location, clients_at(sharing.home))
+    identity = f"{table.locations!r} {table.entry.storage}"
+    return open_source(store, sharing.files(table), table.locations, path, sharing.memory.iceberg, identity)
 
 
-def open_source(
-    entry: Table, store: TableStore, files: TableStore, home: StorageConfig, cache: Lru[Hashable, Any] | None = None
+def open_source(  # noqa: PLR0913, PLR0917 -- the parts of a table
+    store: TableStore,
+    files: TableStore,
+    locations: TableLocations,
+    path: str,
+    cache: Lru[Hashable, Any] | None = None,
+    identity: str = "",
 ) -> IcebergLog:
-    """Read the current metadata of an Iceberg table with `store`; delete files are read with `files` when needed.
+    """Read the metadata of an Iceberg table at a path with `store`; delete files are read with `files` when needed.
 
-    `home` is the storage whose AWS Glue has the table. The errors are those of `read_native_metadata`.
+    `identity` is the table's key in `cache`. Raises TableUnreadable and UnsupportedOperation.
     """
     cache = Lru(MemoryBudget(0)) if cache is None else cache
-    locations = TableLocations.parse(entry.location, entry.auxiliary_locations)
-    path = find_metadata(store, locations, entry.metadata_location, partial(metadata_location, home))
     tail, size = read_existing(lambda path: store.get_tail(path, _TAIL), path)
-    identity = f"{locations!r} {entry.storage}"
     key: Hashable = ("metadata", identity, path, size, tail)
     metadata: SourceMetadata | None = cache.get(key)
     if metadata is None:

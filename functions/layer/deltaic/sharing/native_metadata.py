@@ -1,7 +1,8 @@
 """Read the current metadata of a table that is already in Iceberg format.
 
-The catalog entry has the URI of the metadata file or the name of a table in AWS Glue; else `version-hint.text` in the
-table's folder names the file. Listing the folder is not enough, because failed commits leave metadata files, too.
+The catalog entry has the URI of the metadata file or the name of a table in AWS Glue or S3 Tables; else
+`version-hint.text` in the table's folder names the file. Listing the folder is not enough, because failed commits leave
+metadata files, too.
 """
 
 import gzip
@@ -16,8 +17,8 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import InvalidParameter, TableUnreadable
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, ClientOf, metadata_location
 
-GLUE: Final = "glue://"
 _HINT: Final = "metadata/version-hint.text"
 _SUFFIX: Final = ".metadata.json"
 MAX_BYTES: Final = BUFFERED_BYTES // 2
@@ -34,14 +35,15 @@ class NativeMetadata(msgspec.Struct, frozen=True):
 
 
 def read_native_metadata(
-    store: TableStore, locations: TableLocations, reference: str, glue: Callable[[str, str], str]
+    store: TableStore, locations: TableLocations, reference: str, client_of: ClientOf
 ) -> NativeMetadata:
-    """Return the current metadata of an Iceberg table; `glue` looks up its URI by database and table.
+    """Return the current metadata of an Iceberg table.
 
-    `reference` is a URI, `glue://database/table`, or empty for the version hint. Raises TableUnreadable if the metadata
-    does not exist, is invalid, or names files outside the table's locations.
+    `reference` is a URI, the name of a table in AWS Glue or S3 Tables, or empty for the version hint. Raises
+    TableUnreadable if the metadata does not exist, is invalid, or names files outside the table's locations, and the
+    errors of `metadata_location`.
     """
-    path = find_metadata(store, locations, reference, glue)
+    path = find_metadata(store, locations, reference, client_of)
     content = read_existing(store.get, path)
     try:
         document = gzip.decompress(content) if ".gz." in path else content
@@ -58,11 +60,11 @@ def read_native_metadata(
     return NativeMetadata(f"{locations.root.uri}/{path}", document)
 
 
-def find_metadata(store: TableStore, locations: TableLocations, reference: str, glue: Callable[[str, str], str]) -> str:
+def find_metadata(store: TableStore, locations: TableLocations, reference: str, client_of: ClientOf) -> str:
     """Return the path of the current metadata file, relative to the table's folder; see `read_native_metadata`."""
-    if reference.startswith(GLUE):
-        reference = glue(*reference.removeprefix(GLUE).split("/", 1))
-    return _relative_path(locations.root, reference) if reference else _hinted_path(store)
+    if reference.startswith((GLUE, TABLE_BUCKET)):
+        reference = metadata_location(client_of, reference)
+    return relative_path(locations.root, reference) if reference else _hinted_path(store)
 
 
 def _hinted_path(store: TableStore) -> str:
@@ -83,7 +85,7 @@ def read_existing(read: Callable[[str], Any], path: str) -> Any:
         ) from missing
 
 
-def _relative_path(root: Location, uri: str) -> str:
+def relative_path(root: Location, uri: str) -> str:
     """Return the path relative to the table's folder; raises TableUnreadable for a URI outside of it."""
     scheme, _, rest = uri.partition("://")
     path = f"s3://{rest}".removeprefix(f"{root.uri}/") if scheme in {"s3", "s3a", "s3n"} else uri

@@ -1,7 +1,7 @@
-"""Call a few operations of DynamoDB, STS, Secrets Manager, KMS, Glue and EventBridge without botocore.
+"""Call a few operations of DynamoDB, STS, Secrets Manager, KMS, Glue, S3 Tables and EventBridge without botocore.
 
 In a cold start, botocore needs more processor time than all modules of the server, for imports and for models of unused
-operations (decision 96). These requests need only a signed POST. This client has the interface of botocore's clients:
+operations (decision 96). These requests need only a signature. This client has the interface of botocore's clients:
 the same operations, parameters, results and exceptions (imported only to raise them). It supports the default AWS
 endpoints and one explicit endpoint. Operators' commands use botocore, because they support every AWS configuration.
 """
@@ -56,7 +56,7 @@ CONTROL: Final = Timeouts(2, 5)
 
 
 class _Service(NamedTuple):
-    """Protocol of an AWS service: JSON with the operation in a header, or form and XML (with empty `target`)."""
+    """Protocol of an AWS service: JSON with a header (`target`), form and XML, or GET of a path."""
 
     target: str
     version: str
@@ -79,9 +79,21 @@ _SERVICES: Final = {
     "events": _Service("AWSEvents", "1.1", {"put_events": "PutEvents"}),
     "glue": _Service("AWSGlue", "1.1", {"get_table": "GetTable", "get_tables": "GetTables"}),
     "kms": _Service("TrentService", "1.1", {"get_public_key": "GetPublicKey", "sign": "Sign"}),
+    "s3tables": _Service(
+        "",
+        "",
+        {"get_table_metadata_location": "/tables/{tableBucketARN}/{namespace}/{name}/metadata-location"},
+    ),
     "secretsmanager": _Service("secretsmanager", "1.1", {"get_secret_value": "GetSecretValue"}),
     "sts": _Service("", "2011-06-15", {"assume_role": "AssumeRole"}),
 }
+
+
+class _AwsRequest(NamedTuple):
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class _AwsResponse(NamedTuple):
@@ -132,18 +144,18 @@ class AwsClient:
             raise AttributeError(f"the client of {self.service} has no operation {name}: add it to _SERVICES")
         return partial(self._call, self._protocol.operations[name])
 
-    def _call(self, operation: str, **request: Any) -> dict[str, Any]:
-        headers, body = self._build_request(operation, request)
+    def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        request = self._build_request(operation, parameters)
         for attempt in range(1, ATTEMPTS + 1):
             failure: Exception
             try:
-                answer = self._send(headers, body)
+                answer = self._send(request)
             except (OSError, HTTPException) as error:
                 is_transient, failure = True, _connection_error(error)
                 self._forget_idle()
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
-                    result = _parse_json(answer) if self._protocol.target else _parse_credentials(answer)
+                    result = _parse_credentials(answer) if self.service == "sts" else _parse_json(answer)
                     if result is not None:
                         return result
                     is_transient, failure = True, _incomplete_answer()
@@ -156,24 +168,28 @@ class AwsClient:
             time.sleep(random.uniform(0, MAX_PAUSE_SECONDS))  # noqa: S311 -- not for security
         raise AssertionError
 
-    def _build_request(self, operation: str, request: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+    def _build_request(self, operation: str, parameters: dict[str, Any]) -> _AwsRequest:
         target, version, _ = self._protocol
+        if operation.startswith("/"):
+            path = operation.format_map({name: quote(value, safe="") for name, value in parameters.items()})
+            return _AwsRequest("GET", self._path.rstrip("/") + path, {}, b"")
         if not target:
-            form = {"Action": operation, "Version": version, **dict(_form_fields(request))}
+            form = {"Action": operation, "Version": version, **dict(_form_fields(parameters))}
             text = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in form.items())
-            return {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, text.encode()
+            headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
+            return _AwsRequest("POST", self._path, headers, text.encode())
         if operation == "TransactWriteItems":
             # The same token in both attempts, so that the second succeeds if the first one was applied.
-            request = {"ClientRequestToken": f"{random.getrandbits(128):032x}", **request}
+            parameters = {"ClientRequestToken": f"{random.getrandbits(128):032x}", **parameters}
         headers = {"content-type": f"application/x-amz-json-{version}", "x-amz-target": f"{target}.{operation}"}
-        return headers, json.dumps(request).encode()
+        return _AwsRequest("POST", self._path, headers, json.dumps(parameters).encode())
 
-    def _send(self, headers: Mapping[str, str], body: bytes) -> _AwsResponse:
-        signed_headers = self._sign_headers(headers, body)
+    def _send(self, request: _AwsRequest) -> _AwsResponse:
+        signed_headers = self._sign_headers(request)
         connection = self._take_connection()
         try:
             try:
-                connection.request("POST", self._path, body, signed_headers)
+                connection.request(request.method, request.path, request.body, signed_headers)
             except ValueError:
                 # The message of the ValueError contains the key or the token.
                 raise _connection_error(OSError("an AWS credential has characters that HTTP headers forbid")) from None
@@ -224,14 +240,15 @@ class AwsClient:
         connection.sock.settimeout(self.timeouts.read)
         return connection
 
-    def _sign_headers(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    def _sign_headers(self, request: _AwsRequest) -> dict[str, str]:
         keys = self._credentials()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        signed = {**headers, "host": self.host, "x-amz-date": stamp}
+        signed = {**request.headers, "host": self.host, "x-amz-date": stamp}
         if keys.session_token:
             signed["x-amz-security-token"] = keys.session_token
-        body_hash = hashlib.sha256(body).hexdigest()
-        line = f"POST\n{self._path}"
+        body_hash = hashlib.sha256(request.body).hexdigest()
+        # All services except S3 encode the path twice in the signature.
+        line = f"{request.method}\n{quote(request.path)}"
         signed["authorization"] = authorization(keys, self._region, self.service, line, signed, body_hash)
         return signed
 
@@ -324,7 +341,8 @@ def _client_error(operation: str, answer: _AwsResponse) -> tuple[str, Exception]
         facts: dict[str, Any] = content if isinstance(content, dict) else {}
     except (ValueError, RecursionError):
         facts = dict(_element_texts(answer.body))
-    code = str(facts.pop("__type", "") or facts.pop("Code", "") or answer.status).rpartition("#")[2]
+    header = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
+    code = str(facts.pop("__type", "") or facts.pop("Code", "") or header or answer.status).rpartition("#")[2]
     message = str(facts.pop("message", "") or facts.pop("Message", ""))
     parts: Any = {
         **facts,

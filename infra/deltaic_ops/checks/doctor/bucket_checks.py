@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
+from deltaic.storage.table_catalogs import TABLE_BUCKET
 
 from deltaic_ops.inspection.findings import Finding, advise, ask, judge
 from deltaic_ops.local.bucket_cors import allows_origin, origin_of, rules_of
@@ -20,9 +21,26 @@ def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
     return {
         Location.parse(uri).bucket: entry.title
         for entry in shared
-        if not entry.storage
+        if not entry.storage and not _table_bucket(entry)
         for uri in (entry.location, *(entry.auxiliary_locations if isinstance(entry, Table) else ()))
     }
+
+
+def check_table_buckets(tables: Iterable[Table], arns: Sequence[str]) -> Iterator[Finding]:
+    """Check that the stack's parameter TableBuckets (`arns`) includes the S3 Tables buckets of shared tables."""
+    for bucket, title in {_table_bucket(table): table.title for table in tables if _table_bucket(table)}.items():
+        yield judge(
+            f"can read table bucket {bucket.rpartition('/')[2]}",
+            "in TableBuckets" if bucket in arns else "not in TableBuckets",
+            f"deploy with TableBuckets={','.join([*arns, bucket])}, or delete {title}",
+            holds=bucket in arns,
+        )
+
+
+def _table_bucket(entry: Table | Folder) -> str:
+    """Return the ARN of a table's bucket in S3 Tables; empty for other entries."""
+    name = entry.metadata_location if isinstance(entry, Table) else ""
+    return name.removeprefix(TABLE_BUCKET).rsplit("/", 2)[0] if name.startswith(TABLE_BUCKET) else ""
 
 
 def check_permission(bucket: str, table: str, arns: Sequence[str]) -> Finding:

@@ -19,7 +19,7 @@ from deltaic_ops.checks.doctor.folder_checks import check_assets
 from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_asked
-from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
+from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 TableName = tuple[str, str, str]
@@ -115,7 +115,10 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     )
     listed = {share: [table for table in tables if not table.unlisted] for share, tables in tables_by_share.items()}
     folders = [folder for share in listed for folder in admin.folders(share)]
-    delta = {share: [table for table in tables if table.format == "delta"] for share, tables in listed.items()}
+    with_log = {
+        share: [table for table in tables if table.format == "delta" or "url" in table.access_modes]
+        for share, tables in listed.items()
+    }
     iceberg = [table for tables in listed.values() for table in tables if table.format == "iceberg"]
     buckets = bucket_checks.buckets_of([*(table for tables in listed.values() for table in tables), *folders])
     if stack:
@@ -124,25 +127,24 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
         yield from roles.check_storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield bucket_checks.check_permission(bucket, table, stack.list_parameter("DataBuckets"))
+        yield from bucket_checks.check_table_buckets(iceberg, stack.list_parameter("TableBuckets"))
     for bucket in buckets:
         yield from bucket_checks.check_region(target.client("s3"), bucket, target.region)
         if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
             yield from bucket_checks.check_cors(target.client("s3"), bucket, target.endpoint)
-    views = [view for share in delta for view in admin.views.list(share)]
+    views = [view for share in listed for view in admin.views.list(share)]
     yield from freshness.check_views(views)
-
-    def read(table: Table) -> SharedSchema:
-        return target.schemas.read(table.location, table.storage)
-
     unrefreshed = {view.table_id for view in views if view.refreshed_at is None}
-    readable = [[table for table in tables if table.id not in unrefreshed] for tables in delta.values()]
+    readable = [[table for table in tables if table.id not in unrefreshed] for tables in with_log.values()]
     sample = [admin.tables.get(*only)] if only else [tables[0] for tables in readable if tables]
-    schemas = table_reads.read_schemas([table for tables in readable for table in tables], read)
-    yield from table_reads.check_logs(schemas)
+    schemas = table_reads.read_schemas([table for tables in readable for table in tables], target.schemas.read)
+    # check_assets also reads Iceberg tables.
+    others = {table.title for table in iceberg}
+    yield from table_reads.check_logs({name: schema for name, schema in schemas.items() if name not in others})
     yield from check_assets(folders, iceberg, target.schemas)
     yield from check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
     recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
-    for share, tables in delta.items():
+    for share, tables in with_log.items():
         yield from check_filters(tables, [*admin.grants.of_share(share)], recipients, schemas)
     if not sample:
         yield not_asked("reads a shared table", "no share has tables")

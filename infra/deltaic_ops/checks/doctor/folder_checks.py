@@ -27,7 +27,7 @@ def check_assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: S
     for table in iceberg:
         name = table.title
         remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-        checks.append((f"finds the metadata of {name}", remedy, partial(schemas.check_iceberg, table)))
+        checks.append((f"reads the Iceberg table {name}", remedy, partial(_check_iceberg, table, schemas)))
     with ThreadPoolExecutor(READERS) as pool:
         findings = list(pool.map(lambda arguments: _run_check(*arguments), checks))
     yield from filter(None, findings)
@@ -52,6 +52,11 @@ def _check_folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | Non
         if changed := [name for name, value in facts.items() if stored[name] != value]:
             return f"catalog and SKILL.md differ: {', '.join(changed)}", f"deltaic skill refresh {entry.title}"
     return None
+
+
+def _check_iceberg(table: Table, schemas: SchemaReader) -> tuple[str, str] | None:
+    warning = schemas.check_iceberg(table)
+    return (warning, "share a copy, or filter its rows with --partition-filter") if warning else None
 
 
 def _remedy(entry: Folder) -> str:

@@ -52,6 +52,7 @@ _FORMAT = (
     "(with a version hint) or one of its metadata files. With a filter, only Delta Sharing clients can."
 )
 _GLUE = "Iceberg table in AWS Glue, from which the server gets its current metadata file."
+_TABLE_BUCKET = "Iceberg table in Amazon S3 Tables: the ARN of its table bucket, and namespace.table."
 _UNCHECKED = "Do not check that your credentials can read the table. Filters and hidden columns are always checked."
 _STORAGE = "Storage of the location (see deltaic storage). [default: AWS S3]"
 
@@ -72,6 +73,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     iceberg: Annotated[IcebergWay, typer.Option(help=_ICEBERG)] = "off",
     format_: Annotated[TableFormat, typer.Option("--format", help=_FORMAT)] = "delta",
     glue: Annotated[str, typer.Option(metavar="DB.TABLE", help=_GLUE)] = "",
+    table_bucket: Annotated[tuple[str, str], typer.Option(metavar="ARN NAME", help=_TABLE_BUCKET)] = ("", ""),
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help=ID_HELP)] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
 ) -> None:
@@ -87,15 +89,16 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table create s.d.t --location s3://lake/t --partition-filter "year >= 2024"
     deltaic table create s.d.t --location s3://lake/t --hide-columns region,team
     deltaic table create s.d.t --format iceberg --glue sales.orders
+    deltaic table create s.d.t --format iceberg --table-bucket arn:aws:s3tables:...:bucket/lake sales.orders
     """
     share, schema, table = table_name(name)
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
     if format_ == "iceberg":
-        location, metadata_location = _iceberg_place(lambda: cli.connection.client("glue"), location, glue)
+        location, metadata_location = _iceberg_place(cli.connection.client, location, glue, table_bucket)
         access_mode = access_mode or (["url"] if rows or hidden else ["url", "dir"])
         history, iceberg = True, "signed" if iceberg == "off" and "dir" in access_mode else iceberg
-    elif glue or not location:
-        raise typer.BadParameter("missing location: use --location, or --format iceberg with --glue")
+    elif glue or table_bucket[0] or not location:
+        raise typer.BadParameter("missing location: use --location, or --format iceberg with --glue or --table-bucket")
     warnings: list[str] = []
     created = cli.admin.tables.create(
         share,
@@ -236,12 +239,28 @@ def _stored(iceberg: IcebergWay) -> str:
 _METADATA = ".metadata.json"
 
 
-def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
-    """Return an Iceberg table's folder, and its metadata file or Glue table; "" if a version hint names the file."""
-    if bool(location) == bool(glue):
-        raise InvalidParameter("an Iceberg table needs either --location or --glue database.table")
+def _iceberg_place(
+    client: Callable[[Any], Any], location: str, glue: str, table_bucket: tuple[str, str]
+) -> tuple[str, str]:
+    """Return an Iceberg table's folder, and its metadata file or name in AWS (empty with a version hint)."""
+    from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, location_of
+
+    bucket, name = table_bucket
+    if [bool(location), bool(glue), bool(bucket)].count(True) != 1:
+        raise InvalidParameter(
+            "an Iceberg table needs one of --location, --glue database.table and --table-bucket arn namespace.table"
+        )
     if glue:
-        return _of_glue(glue_client(), glue)
+        database, table = _split(glue)
+        entry = _read(lambda: client("glue").get_table(DatabaseName=database, Name=table)["Table"], glue, "AWS Glue")
+        if not entry.get("Parameters", {}).get("metadata_location"):
+            raise InvalidParameter(f"'{glue}' is not an Iceberg table: it has no metadata_location in AWS Glue")
+        return location_of(entry), f"{GLUE}{database}/{table}"
+    if bucket:
+        namespace, table = _split(name)
+        key = {"tableBucketARN": bucket, "namespace": namespace, "name": table}
+        entry = _read(lambda: client("s3tables").get_table(**key), name, f"table bucket {bucket}")
+        return entry["warehouseLocation"], f"{TABLE_BUCKET}{bucket}/{namespace}/{table}"
     folder, inside, _ = location.partition("/metadata/")
     if location.endswith(_METADATA):
         if not inside:
@@ -250,20 +269,18 @@ def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> 
     return location, ""
 
 
-def _of_glue(client: Any, glue: str) -> tuple[str, str]:
-    from botocore.exceptions import ClientError
-    from deltaic.sharing.native_metadata import GLUE
+def _split(name: str) -> tuple[str, str]:
+    database, _, table = name.partition(".")
+    if not database or not table:
+        raise InvalidParameter(f"'{name}' is not the name of an Iceberg table: use the form database.table")
+    return database, table
 
-    database, _, name = glue.partition(".")
-    if not database or not name:
-        raise InvalidParameter(f"'{glue}' is not the name of an AWS Glue table: use the form database.table")
+
+def _read(request: Callable[[], dict[str, Any]], name: str, service: str) -> dict[str, Any]:
+    from botocore.exceptions import ClientError
+
     try:
-        table = client.get_table(DatabaseName=database, Name=name)["Table"]
+        return request()
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        raise NotFound(f"cannot read table '{glue}' of AWS Glue ({code}): check name, account and region") from error
-    metadata = table.get("Parameters", {}).get("metadata_location", "")
-    if not metadata:
-        raise InvalidParameter(f"'{glue}' is not an Iceberg table: it has no metadata_location in AWS Glue")
-    folder = table.get("StorageDescriptor", {}).get("Location") or str(metadata).partition("/metadata/")[0]
-    return folder, f"{GLUE}{database}/{name}"
+        raise NotFound(f"cannot read table '{name}' of {service} ({code}): check name, account and region") from error

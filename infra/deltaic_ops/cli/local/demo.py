@@ -1,4 +1,4 @@
-"""The command `deltaic demo`: share a sample table on this machine and read it with the published client."""
+"""The command `deltaic demo`: share sample tables on this machine and read them with the published client."""
 
 import os
 from contextlib import ExitStack, suppress
@@ -42,12 +42,12 @@ def demo(
     exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 8000,
 ) -> None:
-    r"""Share a sample table on this machine and read it.
+    r"""Share sample tables on this machine and read them.
 
-    The command reads it once with the published Delta Sharing client, and then keeps serving.
+    The command reads them once with the published Delta Sharing client, and then keeps serving.
 
     \b
-    deltaic demo           # read it yourself afterwards; Ctrl-C stops
+    deltaic demo           # read them yourself afterwards; Ctrl-C stops
     deltaic demo --exit    # stop after the read
     """
     from deltaic.errors import DeltaicError
@@ -110,9 +110,9 @@ def _grant() -> None:
 def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
     from deltaic_ops.local.sample import publish
 
-    with step(progress, f"Writing {LOCATION} with deltalake") as update:
+    with step(progress, f"Writing {LOCATION} with deltalake and pyiceberg") as update:
         publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: update(text))
-        update("2 tables in 6 versions")
+        update("2 Delta tables in 6 versions, an Iceberg table in 2")
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
@@ -152,9 +152,9 @@ def _load(urls: "Mapping[str, str]", state: Path) -> "dict[str, DataFrame]":
 
 
 def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
-    from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
+    from deltaic_ops.local.sample import DELIVERIES, INGREDIENTS, PATIENTS
 
-    names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
+    names = [".".join(title) for title in (PATIENTS, INGREDIENTS, DELIVERIES)]
     with step(progress, "Reading it with the delta-sharing client") as update:
         frames = _load({name: f"{profile}#{name}" for name in names}, state)
         update(f"{len(frames)} tables, {sum(map(len, frames.values())):,} rows")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from deltaic_ops.inspection.table_facts import TableFacts
 
-_READ_LOG = "Read the Delta log with your credentials, to show version, size, columns and compatible clients."
+_READ_LOG = "Read the table's log or metadata with your credentials, to show version, size, columns and clients."
 
 CLIENTS: list[Column] = fields(CLIENTS="clients", CAN_READ="reads", REMARK="remark")
 """Columns of the list of Delta Sharing clients that can read a table."""
@@ -88,7 +88,7 @@ def show_table(
         return
     cli.show(entry, warnings=warnings)
     if latest is not None:
-        cli.facts(_facts(latest))
+        cli.facts(_facts(latest, entry))
     if last:
         cli.facts({"last read": max(last.values())})
     columns: list[Column] = [
@@ -121,21 +121,23 @@ def _rows(table: "TableEntry", grant: Grant) -> str:
 
 
 def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "TableFacts | None":
-    """Return facts from a table's Delta log; None for Iceberg, or with a warning if the log cannot be read."""
+    """Return facts about a table's latest version; None for Iceberg clients alone, or with a warning if unreadable."""
     from deltaic_ops.inspection.table_facts import read_facts
 
-    if entry.format == "iceberg":
+    if entry.format == "iceberg" and "url" not in entry.access_modes:
         return None
     try:
         return read_facts(cli.schemas, entry)
     except DeltaicError as refusal:
-        warnings.append(f"cannot read the Delta log with your credentials: {refusal.message}")
+        warnings.append(f"cannot read the table with your credentials: {refusal.message}")
         return None
 
 
-def _facts(latest: "TableFacts") -> dict[str, Any]:
+def _facts(latest: "TableFacts", table: "TableEntry") -> dict[str, Any]:
     facts = {name: value for name, value in json_fields(latest).items() if name != "clients"}
     begins = facts.pop("checkpoint")
+    if table.format == "iceberg":
+        return facts
     return {**facts, "last checkpoint": "none" if begins is None else f"version {begins}"}
 
 

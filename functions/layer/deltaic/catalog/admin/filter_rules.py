@@ -58,6 +58,8 @@ def check_iceberg(table: Table) -> None:
                 "Iceberg clients read the whole folder of an Iceberg table: use --iceberg signed or vended with "
                 "--access-mode dir --history, or none of them"
             )
+        if table.iceberg == "vended" and table.metadata_location.startswith("s3tables://"):
+            raise InvalidParameter("credentials cannot be restricted to a table in S3 Tables: use --iceberg signed")
     elif table.metadata_location:
         raise InvalidParameter("a Delta table cannot have an Iceberg metadata location: add --format iceberg")
     if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):

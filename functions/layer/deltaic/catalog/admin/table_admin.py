@@ -24,6 +24,9 @@ from deltaic.protocol import names
 
 _ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
+_METADATA_LOCATION: Final = (
+    r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+|s3tables://arn:aws[a-z-]*:s3tables:[^/]+/[^/]+/[^/]+/[^/]+"
+)
 _DEFAULTS: Final = {
     "auxiliary_locations": (),
     "access_modes": ("url",),
@@ -184,10 +187,11 @@ def _checked_format(text: str) -> TableFormat:
 
 def checked_metadata(location: str) -> str:
     """Return a valid location of Iceberg metadata, or "" for none; raises InvalidParameter."""
-    if location and not re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", location):
+    if location and not re.fullmatch(_METADATA_LOCATION, location):
         raise InvalidParameter(
             f"'{location}' is not a location of Iceberg metadata: write "
-            "s3://bucket/folder/metadata/....metadata.json, or glue://database/table"
+            "s3://bucket/folder/metadata/....metadata.json, glue://database/table, or "
+            "s3tables://arn:aws:s3tables:region:account:bucket/name/namespace/table"
         )
     return location
 

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,9 +19,9 @@ from deltaic.sharing.iceberg_clients.signed_set import SET_TTL, SignedSet, seal_
 from deltaic.sharing.iceberg_clients.table_access import open_table
 from deltaic.sharing.native_metadata import read_native_metadata
 from deltaic.storage.endpoints import is_aws
-from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import Location
 from deltaic.storage.sessions import session_name
+from deltaic.storage.table_catalogs import clients_at
 from deltaic.storage.vending import vend_files
 
 BEFORE_SNAPSHOT: Final = (
@@ -85,10 +84,7 @@ def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> 
 def _document(sharing: Sharing, table: SharedTable) -> _MetadataDocument:
     if table.entry.format == "iceberg":
         native = read_native_metadata(
-            sharing.files(table),
-            table.locations,
-            table.entry.metadata_location,
-            partial(metadata_location, sharing.home),
+            sharing.files(table), table.locations, table.entry.metadata_location, clients_at(sharing.home)
         )
         return _MetadataDocument(native.location, native.document, ())
     metadata = latest_metadata(sharing, table)
