@@ -184,9 +184,11 @@ class StandIn(AbstractContextManager["StandIn"]):
         except Exception as error:  # noqa: BLE001 -- every error before the start is a failed run
             run.details = f"Job failed before it started: {error!r}"[:256]
         finally:
-            run.ended = time.time()
-            if run.state == "RUNNING":
+            failed = run.state == "RUNNING"
+            if failed:
                 run.state = "FAILED"
+            run.ended = time.time()
+            if failed:
                 self._client("cloudwatch").put_metric_data(
                     Namespace="AWS/EMRServerless",
                     MetricData=[

@@ -110,13 +110,11 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
 def wait_for_run(jobs: Jobs, name: str) -> dict[str, Any]:
     """Wait for the end of a run, and return it from the output of `list`."""
     deadline = time.monotonic() + MAX_WAIT_SECONDS
-    while time.monotonic() < deadline:
-        runs = json.loads(jobs.deltaic("list", "--json").stdout)["runs"]
-        for run in runs:
-            if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
-                return dict(run)
-        time.sleep(1)
-    raise AssertionError(f"no run of {name} ended: {jobs.deltaic('logs', name).output}")
+    while not any(name in run.request["name"].split() and run.ended for run in list(jobs.stand_in.runs.values())):
+        assert time.monotonic() < deadline, f"no run of {name} ended: {jobs.deltaic('logs', name).output}"
+        time.sleep(0.2)
+    runs = json.loads(jobs.deltaic("list", "--json").stdout)["runs"]
+    return next(run for run in runs if name in run["name"].split())
 
 
 def test_schedule_starts_a_run_that_shares_the_table(jobs: Jobs) -> None:
@@ -232,7 +230,7 @@ def kill_job_run(jobs: Jobs, job_run: str, location: str, condition: Callable[[]
     run = jobs.stand_in.runs[job_run]
     while not condition():
         assert run.ended is None, jobs.deltaic("logs", job_run).output
-        time.sleep(0.02)
+        time.sleep(0.1)
     jobs.stand_in.kill(run)
     while run.ended is None:
         time.sleep(0.1)
@@ -250,8 +248,10 @@ def test_run_id_continues_after_its_job_was_killed(jobs: Jobs) -> None:
         assert result.exit_code == 0, result.output
         return str(json.loads(result.stdout)[0]["jobRunId"])
 
+    s3 = jobs.client("s3")
+
     def commits() -> list[str]:
-        objects = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
+        objects = s3.list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
         return [item["Key"] for item in objects.get("Contents", []) if item["Key"].endswith(".json")]
 
     first = start_run()
