@@ -1,9 +1,7 @@
 """Delta Sharing clients read the rows of Iceberg tables that Spark wrote on S3, or are refused with the column."""
 
-import os
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from cli.conftest import Deltaic
 from client.compare import assert_same_rows
-from connector.conftest import CLASS_PATH_VARIABLE, JAR_VARIABLE
 from contract.recipient import Table
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.spark.storage_access import S3Access
@@ -35,8 +32,6 @@ pytestmark = [
 ]
 
 SHARE: Final = "written"
-CONNECTOR: Final = os.environ.get(JAR_VARIABLE, "")
-"""Class path of the Spark connector, which is tested if it is there (tests/connector/README.md)."""
 BRIEF: Final = ("vectors_partitioned", "position_deletes_by_partition", "evolved")
 NAMES: Final = [pytest.param(name, marks=() if name in BRIEF else pytest.mark.long) for name in TABLES]
 DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
@@ -49,10 +44,7 @@ def spark(server: FilledServer) -> Iterator["SparkSession"]:
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "default")
     admin.grants.create("alice", SHARE)
-    with pytest.MonkeyPatch.context() as variables, ExitStack() as stack:
-        if CONNECTOR:
-            variables.setenv(CLASS_PATH_VARIABLE, CONNECTOR)
-        session = stack.enter_context(spark_with(RUNTIME, AWS))
+    with spark_with(RUNTIME, AWS) as session:
         hadoop = session.sparkContext._jsc.hadoopConfiguration()
         for name, value in S3Access.from_environment(server.environment).hadoop().items():
             hadoop.set(name, value)
@@ -93,15 +85,6 @@ def read_with_duckdb(reply: Any, folder: Path, schema: pa.Schema) -> pa.Table:
         return rows
 
 
-def connector(spark: "SparkSession", url: str, version: int, as_format: str) -> pa.Table:
-    """Read a version with the Spark connector, whose log of a response must not be cached for the next one."""
-    reader = spark.read.format("deltaSharing").options(responseFormat=as_format, versionAsOf=version)
-    rows = as_arrow(reader.load(url))
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    return rows
-
-
 def named(arrow: pa.Table) -> list[str]:
     return sorted(repr(row) for row in arrow.to_pylist())
 
@@ -125,12 +108,8 @@ def test_clients_read_the_rows_of_spark(
         else:
             frame = delta_sharing.load_as_pandas(url, version=version)
             assert_same_rows(frame, expected, zones=False, context=(name, version, "parquet"))
-            if CONNECTOR:
-                assert named(connector(spark, url, version, "parquet")) == named(expected)
             (folder := tmp_path / f"files{version}").mkdir()
             assert named(read_with_duckdb(by_names, folder, expected.schema)) == named(expected)
-        if CONNECTOR:
-            assert named(connector(spark, url, version, "delta")) == named(expected)
         for target in ("out.parquet", "copy/"):
             Deltaic({}).done(f"pull {url} {target} --version {version}")
             pulled = pq.read_table("out.parquet") if target == "out.parquet" else rows_of_folder(tmp_path / "copy")
