@@ -100,7 +100,7 @@ deltaic_ops
   .console           .checks .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.protocol deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
-  .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
+  .localstack        .deploy .local deltaic.catalog deltaic.errors deltaic_terminal
   .cli               .checks .console .declared .deploy .inspection .jobs .load .local .localstack .rights .usage
                      delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file deltaic_datasets.run
                      deltaic_pipeline deltaic_terminal

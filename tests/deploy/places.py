@@ -19,9 +19,10 @@ from deltaic.errors import Unavailable
 from deltaic_ops.deploy.outputs import reachable_endpoint
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack import deployment
-from deltaic_ops.localstack.instance import deployed_stack, running_emulator
+from deltaic_ops.localstack.instance import running_emulator
 from deploy.deployments import Deployment, describe_deployment
 from emulators import starting
+from emulators.deploying import deploy_built
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 
 
@@ -66,13 +67,10 @@ def localemu(state: Path) -> Iterator[EmulatedDeployment]:
         instance = running_emulator(state)
         assert instance is not None
         run_emulators("deploy", state=state)
-        stack = deployed_stack(state)
-        assert stack is not None
         client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)
-        record = describe_deployment(stack.stack, session_of(instance.environment), instance.environment)
-        yield EmulatedDeployment(
-            "localemu", dict(instance.environment), stack.endpoint, record, client, DATA_BUCKET, state
-        )
+        record = describe_deployment("deltaic", session_of(instance.environment), instance.environment)
+        endpoint = reachable_endpoint(record.outputs.endpoint, instance.endpoint)
+        yield EmulatedDeployment("localemu", dict(instance.environment), endpoint, record, client, DATA_BUCKET, state)
     finally:
         run_emulators("down", state=state)
         assert running_emulator(state) is None
@@ -84,9 +82,9 @@ def localstack_core(folder: Path, build: Path) -> Iterator[EmulatedDeployment]:
     install_or_skip(LOCALSTACK_CORE)
     built = build if (build / "template.yaml").exists() else deployment.build_artifacts(build)
     with started(folder) as dynamodb:
-        instance = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
+        instance, pid = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deployment.deploy_artifacts(built, "deltaic", instance, {})
+            deploy_built(built, "deltaic", instance)
             record = describe_deployment("deltaic", session_of(instance.environment), instance.environment)
             endpoint = reachable_endpoint(record.outputs.endpoint, instance.endpoint)
             client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)
@@ -98,7 +96,7 @@ def localstack_core(folder: Path, build: Path) -> Iterator[EmulatedDeployment]:
                 keys=False,
             )
         finally:
-            starting.end(instance.pid)
+            starting.end(pid)
 
 
 def install_or_skip(engine: Engine) -> None:

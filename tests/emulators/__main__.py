@@ -12,14 +12,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deltaic.errors import DeltaicError, InvalidParameter, NotFound
+from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_ops.localstack import deployment, instance
 from deltaic_terminal.progress import step, terminal
 
 from emulators import starting
+from emulators.deploying import deploy
 from emulators.engines import ENGINES, LOCALEMU, LOCALSTACK_CORE, install
 
 DELTAIC = Path(sys.executable).parent / "deltaic"
+PID = "emulator.pid"
 
 
 def main() -> int:
@@ -34,19 +36,17 @@ def main() -> int:
     parser.add_argument("--state", type=Path, default=Path(".deltaic"), help="folder of the emulator's files")
     options = parser.parse_args()
     if options.command == "verify":
-        return subprocess.run([DELTAIC, "--state", options.state, "verify"], check=False).returncode
+        command = [DELTAIC, "--state", options.state, "verify", "--as", deployment.READER]
+        return subprocess.run(command, check=False).returncode
+    folder = instance.folder_of(options.state)
     try:
-        with instance.lock_folder(options.state) as folder:
-            match options.command:
-                case "up":
-                    up(options, folder)
-                case "deploy":
-                    emulator = instance.running_emulator(options.state)
-                    if emulator is None:
-                        raise NotFound(f"no emulator is up in {options.state}: start it with `up`")
-                    deployment.deploy_sample(options.state, "deltaic", emulator, {}, terminal())
-                case _:
-                    down(options.state, folder)
+        match options.command:
+            case "up":
+                up(options, folder)
+            case "deploy":
+                deploy(options.state, folder / "build")
+            case _:
+                down(options.state, folder)
     except DeltaicError as error:
         print(f"refused: {error.message}", file=sys.stderr)
         return 1
@@ -62,17 +62,17 @@ def up(options: argparse.Namespace, folder: Path) -> None:
         raise InvalidParameter("localstack-core has no DynamoDB: give the port of DynamoDB Local by --dynamodb-local")
     with step(terminal(), f"Starting {engine.name} {engine.version}") as update:
         install(engine)
-        emulator = starting.start(engine, folder, options.port, options.dynamodb_local)
+        emulator, pid = starting.start(engine, folder, options.port, options.dynamodb_local)
         update(emulator.endpoint)
-    instance.write_record(options.state, emulator)
+    (folder / PID).write_text(str(pid))
+    instance.record_emulator(options.state, emulator)
 
 
 def down(state: Path, folder: Path) -> None:
     """Stop the emulator that `up` has started, and remove what functions have unpacked."""
-    emulator = instance.running_emulator(state)
-    if emulator is not None:
-        starting.end(emulator.pid)
-    instance.delete_records(state)
+    if instance.running_emulator(state) is not None:
+        starting.end(int((folder / PID).read_text()))
+    instance.record_emulator(state, None)
     for name in ("root", "tmp"):
         shutil.rmtree(folder / "run" / name, ignore_errors=True)
 

@@ -10,12 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Unavailable
+from deltaic.errors import Conflict, Unavailable
 from deltaic_ops.deploy.sam_template import ROOT
-from deltaic_ops.local.embedded import free_port, is_healthy
+from deltaic_ops.local.embedded import bind_port, free_port, is_healthy
 from deltaic_ops.local.private import UMASK, private_log
-from deltaic_ops.localstack.containers import check_port
-from deltaic_ops.localstack.instance import Running, process_start
+from deltaic_ops.localstack.instance import Running
 
 from emulators.engines import Engine
 
@@ -27,13 +26,17 @@ _CODE = (Path(__file__).parents[1], ROOT / "infra")
 """Folders from which the emulator's Python imports the parts and their dependencies."""
 
 
-def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> Running:
-    """Start the emulator and wait until it is ready; raises Conflict or Unavailable, and then removes its files.
+def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> tuple[Running, int]:
+    """Start the emulator, wait until it is ready, and return it with its process id.
 
-    `port` 0 takes a free one. `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
+    Raises Conflict if the port is in use, Unavailable if the emulator does not start. `port` 0 takes a free one.
+    `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
     """
     port = port or free_port()
-    check_port(port)
+    try:
+        bind_port(port).close()
+    except OSError:
+        raise Conflict(f"port {port} is in use: choose another one with --port") from None
     folder = folder.resolve()
     files = folder / "run"
     shutil.rmtree(files, ignore_errors=True)
@@ -60,15 +63,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
         )
     try:
         _wait(process, engine, port, log)
-        return Running(
-            engine=engine.name,
-            version=engine.version,
-            endpoint=f"http://127.0.0.1:{port}",
-            key_id=key_id,
-            secret=secrets.token_urlsafe(24),
-            pid=process.pid,
-            born=process_start(process.pid),
-        )
+        return Running(f"http://127.0.0.1:{port}", key_id, secrets.token_urlsafe(24)), process.pid
     except BaseException:  # Ctrl-C as well
         end(process.pid)
         raise

@@ -24,7 +24,7 @@ from deltaic_ops.local.state_folder import (
     running_environment,
     wait_for_environment,
 )
-from deltaic_ops.localstack.instance import Running, process_start, write_record
+from deltaic_ops.localstack.instance import Running, record_emulator
 from deltaic_ops.localstack.instance import running_emulator as localstack_running
 
 ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
@@ -277,10 +277,7 @@ def test_an_announcement_is_not_read_through_a_symbolic_link(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("endpoint", "mode"), [("http://192.0.2.1:4566", 0o600), ("http://127.0.0.1:4566", 0o602)])
 def test_a_localstack_of_another_user_is_refused(tmp_path: Path, endpoint: str, mode: int) -> None:
-    folder = tmp_path / "localstack"
-    folder.mkdir(mode=0o700)
-    emulator = Running("localemu", "1", endpoint, "test", "test", os.getpid(), process_start(os.getpid()))
-    write_record(tmp_path, emulator)
-    (folder / "running.json").chmod(mode)
+    record_emulator(tmp_path, Running(endpoint))
+    (tmp_path / "localstack" / "running.json").chmod(mode)
     with pytest.raises(Conflict, match="--state"):
         localstack_running(tmp_path)

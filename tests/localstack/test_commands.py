@@ -3,13 +3,10 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from deltaic.errors import Conflict
 from deltaic_ops.cli import app
 from deltaic_ops.cli.aws_selection import GlobalOptions, connection
 from deltaic_ops.deploy.intrinsics import read
@@ -17,7 +14,7 @@ from deltaic_ops.deploy.outputs import reachable_endpoint
 from deltaic_ops.deploy.sam import translate
 from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.localstack import containers, instance
-from deltaic_ops.localstack.instance import Deployed, Running, deployed_stack, process_start, write_record
+from deltaic_ops.localstack.instance import Running
 from emulators import engines, starting
 from emulators.engines import ENGINES, LOCALEMU
 from typer.testing import CliRunner, Result
@@ -25,10 +22,6 @@ from typer.testing import CliRunner, Result
 
 def deltaic(state: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["--state", str(state), *arguments])
-
-
-def here(pid: int) -> Running:
-    return Running("localemu", "1.3.2", "http://127.0.0.1:9", "id", "secret", pid, process_start(pid))
 
 
 def test_deploy_without_a_running_localstack_is_refused(tmp_path: Path) -> None:
@@ -40,21 +33,41 @@ def test_deploy_without_a_running_localstack_is_refused(tmp_path: Path) -> None:
     assert json.loads(deltaic(tmp_path / "s", "localstack", "status", "--json").stdout) == {"up": False}
 
 
-def test_a_port_in_use_is_reported_before_docker_is_called(tmp_path: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = str(listener.getsockname()[1])
-        refused = deltaic(tmp_path / "s", "localstack", "up", "--port", port)
+def test_a_machine_without_docker_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    refused = deltaic(tmp_path / "s", "localstack", "up")
     assert refused.exit_code == 1
-    assert f"port {port} is in use" in refused.stderr
-    assert "--port" in refused.stderr
+    assert "Docker with Compose is not available" in refused.stderr
+    assert "deltaic serve`" in refused.stderr
+
+
+def test_a_failed_start_is_reported_with_the_log_and_removes_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script in place of Docker, which is not on every machine: `up` fails, and `logs` prints a line."""
+    docker = tmp_path / "docker"
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n'
+        'case "$*" in *" up "*) echo port is already allocated >&2; exit 1;; *" logs "*) echo license missing;; esac\n'
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("LOCALSTACK_AUTH_TOKEN", raising=False)
+    refused = deltaic(tmp_path / "s", "localstack", "up")
+    assert refused.exit_code == 1
+    assert "(LOCALSTACK_AUTH_TOKEN is not set): port is already allocated license missing" in refused.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [next(word for word in line.split() if word in {"up", "logs", "down"}) for line in calls] == [
+        "up",
+        "logs",
+        "down",
+    ]
 
 
 def test_down_without_a_running_localstack_is_reported(tmp_path: Path) -> None:
     ended = deltaic(tmp_path / "s", "localstack", "down")
     assert ended.exit_code == 0
-    assert "nothing was up; the build stays" in ended.stderr
+    assert "LocalStack was not running" in ended.stderr
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
 
 
@@ -64,45 +77,24 @@ def test_the_packages_of_an_emulator_include_its_version(engine: engines.Engine)
     assert f"\n{engine.name}=={engine.version} " in packages
 
 
-def test_two_localstack_commands_cannot_run_at_once(tmp_path: Path) -> None:
-    with (
-        instance.lock_folder(tmp_path / "s"),
-        pytest.raises(Conflict, match="another `deltaic localstack` command is running"),
-    ):
-        instance.lock_folder(tmp_path / "s").__enter__()
-
-
-def test_commands_use_the_running_emulator_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_use_the_running_emulator_until_its_port_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # nobody answers at the address below, however often it is asked
+    for name in ("CATALOG_TABLE", "TOKENS_TABLE"):  # nobody answers at the port below
+        monkeypatch.setenv(name, "table")
     state = tmp_path / "s"
-    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-    try:
-        with instance.lock_folder(state):
-            write_record(state, here(sleeper.pid))
-            write_record(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
-        assert instance.running_emulator(state) == here(sleeper.pid)
-        assert connection(GlobalOptions(state=state)).environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        emulator = Running(f"http://127.0.0.1:{listener.getsockname()[1]}", "id", "secret")
+        instance.record_emulator(state, emulator)
+        assert instance.running_emulator(state) == emulator
+        assert connection(GlobalOptions(state=state)).environment["AWS_ENDPOINT_URL"] == emulator.endpoint
         repeated = deltaic(state, "localstack", "up", "--json")
-        assert (repeated.exit_code, json.loads(repeated.stdout)["pid"]) == (0, sleeper.pid)
-        refused = deltaic(state, "localstack", "down")
-        assert (refused.exit_code, sleeper.poll()) == (1, None)
-        assert "localemu does not run in Docker: stop it with the tool that started it" in refused.stderr
+        assert (repeated.exit_code, json.loads(repeated.stdout)) == (0, {"up": True, "endpoint": emulator.endpoint})
         assert (state / "localstack" / "running.json").stat().st_mode & 0o077 == 0
-    finally:
-        starting.end(sleeper.pid)
-    assert sleeper.poll() is not None
-    assert (instance.running_emulator(state), deployed_stack(state)) == (None, None)
-
-
-def test_a_process_with_a_reused_id_is_not_the_emulator(tmp_path: Path) -> None:
-    with instance.lock_folder(tmp_path / "s"):
-        write_record(
-            tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day")
-        )
-    assert instance.running_emulator(tmp_path / "s") is None
-    assert deltaic(tmp_path / "s", "localstack", "down").exit_code == 0  # which would have ended this very process
+    assert instance.running_emulator(state) is None
+    assert deltaic(state, "localstack", "status").exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +117,7 @@ def test_a_custom_domain_is_not_changed() -> None:
 def test_the_container_is_pinned_and_listens_on_loopback() -> None:
     document = yaml.safe_load(containers.COMPOSE.read_text())
     [service] = document["services"].values()
-    assert service["image"].endswith(f":{containers.VERSION}")
+    assert service["image"].startswith("localstack/localstack-pro:4.")
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
     assert service["environment"]["ENFORCE_IAM"] == "1"
     assert service["environment"]["LOCALSTACK_AUTH_TOKEN"] == "${LOCALSTACK_AUTH_TOKEN:-}"

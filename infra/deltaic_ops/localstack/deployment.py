@@ -1,4 +1,4 @@
-"""Deploy template.yaml to an emulator with SAM, and share a small table with a sample recipient.
+"""Deploy template.yaml to LocalStack with SAM, and share a small table with a sample recipient.
 
 The deltalake library writes the rows, because starting Spark takes longer than the whole deployment.
 """
@@ -9,19 +9,17 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.errors import AlreadyExists, Conflict, Unavailable
+from deltaic.errors import AlreadyExists, Unavailable
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.outputs import StackOutputs, reachable_endpoint, stack_outputs
+from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translate
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
-from deltaic_ops.localstack.instance import PROFILE, Deployed, Running, folder_of, write_record
-from deltaic_ops.rights.profile_file import reserve_profile
+from deltaic_ops.localstack.instance import Running, folder_of
 
 if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -39,32 +37,19 @@ PARAMETERS: Final = {
 }
 PYTHON: Final = "3.13"
 """Python version of the functions (template.yaml), for which the layer is built."""
-_MESSAGE_CHARACTERS = 700
 _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
 
 
 def deploy_sample(
     state: Path, stack: str, emulator: Running, parameters: Mapping[str, str], progress: Progress
-) -> Deployed:
-    """Build and deploy the template to an emulator, share a sample table and record the stack in the state folder.
-
-    Raises Conflict if the stack exists, Unavailable if SAM fails.
-    """
-    folder = folder_of(state)
-    refuse_update(stack, emulator)
+) -> None:
+    """Build and deploy the template to LocalStack, and share a sample table; raises Unavailable if SAM fails."""
     with step(progress, "Building the functions and their layer"):
-        artifacts = build_artifacts(folder / "build")
-    with step(progress, f"Deploying the stack {stack}") as update:
+        artifacts = build_artifacts(folder_of(state) / "build")
+    with step(progress, f"Deploying the stack {stack}"):
         outputs = deploy_artifacts(artifacts, stack, emulator, parameters)
-        # The stack's output contains the address on AWS.
-        endpoint = reachable_endpoint(outputs.endpoint, emulator.endpoint)
-        update(endpoint)
-    profile = folder / PROFILE
-    with step(progress, f"Publishing a table and writing the profile of {READER}") as update:
-        update(f"{publish(outputs, emulator, endpoint, profile)} rows, {profile}")
-    record = Deployed(stack, endpoint, str(profile.absolute()))
-    write_record(state, record)
-    return record
+    with step(progress, f"Sharing a table with {READER}") as update:
+        update(f"{publish(outputs, emulator)} rows")
 
 
 def build_artifacts(folder: Path) -> Path:
@@ -74,52 +59,41 @@ def build_artifacts(folder: Path) -> Path:
     try:
         build(folder, BuildTarget(BuildTarget.this_machine().architecture, PYTHON))
     except SamError as error:
-        raise Unavailable(_message(error)) from error
+        raise Unavailable(str(error)) from error
     _pack_layers(folder)
     return folder
-
-
-def refuse_update(stack: str, running: Running) -> None:
-    """Raise Conflict if the stack exists and the emulator cannot update stacks that have function aliases."""
-    client = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
-    with suppress(client.exceptions.ClientError):
-        client.describe_stacks(StackName=stack)
-        if not running.containers:
-            raise Conflict(
-                f"the stack '{stack}' exists, and {running.engine} cannot update stacks: restart the emulator, or "
-                "choose another stack with --stack and --parameter Stage=NAME"
-            )
 
 
 def deploy_artifacts(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> StackOutputs:
     """Run `sam deploy` for the built artifacts, and return the stack's outputs; raises Unavailable.
 
-    For LocalStack in Docker, SAM's transform runs in this process: LocalStack resolves references before it transforms
-    the template, and rejects references to resources that the transform creates.
+    SAM's transform runs in this process: LocalStack resolves references before it transforms the template, and rejects
+    references to resources that the transform creates.
     """
-    client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
-    for bucket in (ARTIFACTS, DATA_BUCKET):
-        with suppress(client.exceptions.BucketAlreadyOwnedByYou):
-            client.create_bucket(Bucket=bucket)
+    create_buckets(running)
+    transformed = folder / "transformed"
+    transformed.mkdir(exist_ok=True)
     try:
-        if running.containers:
-            packaged = package(folder, ARTIFACTS, running.environment)
-            folder = folder / "transformed"
-            folder.mkdir(exist_ok=True)
-            document = translate(read(packaged), {**PARAMETERS, **parameters})
-            (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
-        deploy(folder, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
+        packaged = package(folder, ARTIFACTS, running.environment)
+        document = translate(read(packaged), {**PARAMETERS, **parameters})
+        (transformed / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
+        deploy(transformed, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
     except SamError as error:
-        raise Unavailable(_message(error)) from error
+        raise Unavailable(str(error)) from error
     formation = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     return stack_outputs(formation, stack)
 
 
-def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Path) -> int:
-    """Write and share a table with two versions, and write the recipient's profile; return the number of rows.
+def create_buckets(running: Running) -> None:
+    """Create the buckets for SAM's uploads and for tables, unless they exist."""
+    client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
+    for bucket in (ARTIFACTS, DATA_BUCKET):
+        with suppress(client.exceptions.BucketAlreadyOwnedByYou):
+            client.create_bucket(Bucket=bucket)
 
-    Existing catalog objects are kept, but the recipient gets a new token.
-    """
+
+def publish(outputs: StackOutputs, running: Running) -> int:
+    """Write and share a table with two versions, unless it exists; return the number of rows."""
     admin = catalog(outputs, running)
     rows = write_rows(running)
     with suppress(AlreadyExists):
@@ -128,14 +102,10 @@ def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Pat
         admin.schemas.create(SHARE, SCHEMA)
     with suppress(AlreadyExists):
         admin.tables.create(SHARE, SCHEMA, TABLE, LOCATION, history=True)
-    try:
-        recipient = admin.recipients.create(READER)
-    except AlreadyExists:
-        recipient = admin.recipients.get(READER)
+    with suppress(AlreadyExists):
+        admin.recipients.create(READER)
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
-    with reserve_profile(profile) as file:
-        file.write_profile(endpoint, admin.tokens.create(recipient, overlap=timedelta(0)))
     return rows
 
 
@@ -176,8 +146,3 @@ def _pack_layers(folder: Path) -> None:
         return f"{match['before']}{archive.name}"
 
     template.write_text(_LAYER.sub(pack, template.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _message(error: SamError) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= _MESSAGE_CHARACTERS else f"... {text[-_MESSAGE_CHARACTERS:]}"

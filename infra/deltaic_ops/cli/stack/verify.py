@@ -14,7 +14,6 @@ from deltaic_ops.checks.endpoint_checks import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.endpoint_checks import verify as verification
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
-from deltaic_ops.localstack.instance import deployed_stack
 from deltaic_ops.rights.profile_file import read_profile
 
 _ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"
@@ -30,18 +29,14 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
 ) -> None:
     r"""Check that a recipient can read what is granted, and nothing else.
 
-    Use --as or --profile; without them, the command checks the stack of `deltaic localstack deploy` with its sample
-    recipient. The token of --as expires after the check, within 15 minutes. Its requests do not count as usage
-    (see deltaic usage report --checks); those of --profile do. The exit code is 1 if a check fails.
+    Use --as or --profile. The token of --as expires after the check, within 15 minutes. Its requests do not count as
+    usage (see deltaic usage report --checks); those of --profile do. The exit code is 1 if a check fails.
 
     \b
     deltaic verify --as alice
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    local = deployed_stack(cli.options.state)
-    if not (as_recipient or profile or endpoint) and local is not None and local.stack == cli.options.stack_name:
-        profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("missing recipient: use --as RECIPIENT or --profile FILE")
     with (
