@@ -89,7 +89,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table create s.d.t --location s3://lake/t --partition-filter "year >= 2024"
     deltaic table create s.d.t --location s3://lake/t --hide-columns region,team
     deltaic table create s.d.t --format iceberg --glue sales.orders
-    deltaic table create s.d.t --format iceberg --table-bucket arn:aws:s3tables:...:bucket/lake sales.orders
+    deltaic table create s.d.t --format iceberg --table-bucket arn:aws:s3tables:...:bucket/b a.t
     """
     share, schema, table = table_name(name)
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
