@@ -104,6 +104,14 @@ def test_script_names_a_missing_argument(arguments: tuple[str, ...], missing: st
     assert f"missing {missing}: ./install BUCKET PROFILE" in done.stderr
 
 
+def test_script_refuses_an_unknown_profile_before_it_uploads() -> None:
+    script = Path(stack_release.__file__).with_name("install")
+    done = subprocess.run(
+        ["sh", script, "code", "production"], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "unknown profile 'production': use dev or prod\n")
+
+
 def test_release_deploys_a_stack_that_is_verified(
     release: Path, tmp_path: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session, lake: str
 ) -> None:
