@@ -4,6 +4,7 @@ uv run python -m supply.bill_of_materials dist        # dist/deltaic-PRODUCT.cdx
 uv run python -m supply.bill_of_materials --page      # infra/licences.md
 """
 
+import argparse
 import json
 import re
 import subprocess
@@ -138,14 +139,17 @@ def _cyclonedx_licences(name: str) -> list[dict[str, Any]]:
 
 def main(arguments: list[str]) -> None:
     """Write the page of licences (`--page`), or write a bill of materials for each product to a folder."""
-    if arguments == ["--page"]:
+    parser = argparse.ArgumentParser(prog="python -m supply.bill_of_materials", description=main.__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("dist"), help="[default: dist]")
+    parser.add_argument("--page", action="store_true", help="Write infra/licences.md, and no bill of materials.")
+    options = parser.parse_args(arguments)
+    if options.page:
         PAGE.write_text(page(), encoding="utf-8")
         return
-    folder = Path(arguments[0] if arguments else "dist")
-    folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     for product in PRODUCTS:
         document = json.dumps(bill(product), indent=2) + "\n"
-        (folder / f"deltaic-{product}.cdx.json").write_text(document, encoding="utf-8")
+        (options.folder / f"deltaic-{product}.cdx.json").write_text(document, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Write how a release was built: an in-toto statement with the predicate of SLSA provenance, about files in a folder.
+"""Write provenance.json: how the files in a folder were built (in-toto statement with SLSA's predicate).
 
 uv run python -m supply.provenance dist     # dist/provenance.json, about all other files in dist
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -15,22 +16,22 @@ from deltaic_ops.deploy.sam_template import ROOT
 
 NAME = "provenance.json"
 LOCKS = ("uv.lock", ".ci/uv.txt", "functions/layer/requirements.txt", "functions/maintenance/layer/requirements.txt")
-"""Files with the versions and hashes of everything that a release is built from, besides its commit."""
+"""Lock files: they name the versions and hashes of all packages that a release is built with."""
 
 
 def statement(folder: Path, commit: str, builder: str) -> dict[str, Any]:
-    """Return the in-toto statement about all files in a folder, built from a commit by a builder (a URI)."""
+    """Return the in-toto statement about all files in a folder; `builder` is the URI of the machine that built them."""
     source = {"name": "source", "digest": {"gitCommit": commit}}
     subjects = sorted(path for path in folder.iterdir() if path.name != NAME)
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [_described(path, path.name) for path in subjects],
+        "subject": [_describe_file(path, path.name) for path in subjects],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:deltaic:release:1",
                 "externalParameters": {"command": ".ci/release", "source": source},
-                "resolvedDependencies": [source, *(_described(ROOT / name, name) for name in LOCKS)],
+                "resolvedDependencies": [source, *(_describe_file(ROOT / name, name) for name in LOCKS)],
             },
             "runDetails": {"builder": {"id": builder}},
         },
@@ -48,7 +49,7 @@ def main(folder: Path) -> None:
     (folder / NAME).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def _described(path: Path, name: str) -> dict[str, Any]:
+def _describe_file(path: Path, name: str) -> dict[str, Any]:
     return {"name": name, "digest": {"sha256": sha256(path.read_bytes()).hexdigest()}}
 
 
@@ -57,4 +58,6 @@ def _git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(prog="python -m supply.provenance", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="Folder of a release, such as dist.")
+    main(parser.parse_args().folder)

@@ -5,6 +5,7 @@ uv run python -m supply.stack_release dist/deltaic-stack     # builds both layer
 Two runs for the same commit write the same bytes: archives are sorted, have no times, and are named by their content.
 """
 
+import argparse
 import re
 import shutil
 import sys
@@ -22,7 +23,7 @@ from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 CODE: Final = "deltaic"
 """Folder of the archives, and prefix of their keys in the bucket."""
 LAYERS: Final = {"layer": "DeltaicLayer", "maintenance-layer": "DeltalakeLayer"}
-"""Logical id of each layer in the template, which is its folder in a build, by the name of its archive."""
+"""Logical id of each layer, which is also its folder in the output of `sam build`, by the name of its archive."""
 PLATFORMS: Final[tuple[Architecture, ...]] = ("arm64", "x86_64")
 
 _PARAMETER = f"""
@@ -37,9 +38,9 @@ _DIGEST_CHARACTERS = 16
 
 
 def write_stack(target: Path, builds: Mapping[Architecture, Path]) -> None:
-    """Write the folder from which `install` deploys, and replace it if it exists.
+    """Write the folder from which `install` deploys; replace it if it exists.
 
-    `builds` has the folder of `sam build` for each processor.
+    `builds` has the output folder of `sam build` for each processor.
     """
     shutil.rmtree(target, ignore_errors=True)
     (target / CODE).mkdir(parents=True)
@@ -78,7 +79,7 @@ def write_archive(folder: Path, archive: Path, *, bytecode: bool) -> str:
     files = (path for path in folder.rglob("*") if path.is_file() and (bytecode or path.parent.name != "__pycache__"))
     with zipfile.ZipFile(archive, "w") as packed:
         for path in sorted(files):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # of 1980
+            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # dated 1980
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, _FILE_MODE
             packed.writestr(entry, path.read_bytes())
     return sha256(archive.read_bytes()).hexdigest()
@@ -94,4 +95,6 @@ def main(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(prog="python -m supply.stack_release", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="Folder of the stack. It is replaced if it exists.")
+    main(parser.parse_args().folder)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -110,6 +112,14 @@ def test_release_runs_existing_modules() -> None:
     modules = re.findall(r"python -m ([\w.]+)", release.read_text())
     assert modules
     assert [module for module in modules if find_spec(module) is None] == []
+
+
+@pytest.mark.parametrize("module", ["bill_of_materials", "provenance", "stack_release"])
+def test_help_of_a_script_writes_no_file(module: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", f"supply.{module}", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"usage: python -m supply.{module}")
+    assert not list(tmp_path.iterdir())
 
 
 def test_provenance_names_every_file_with_its_digest(tmp_path: Path) -> None:
