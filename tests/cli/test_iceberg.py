@@ -165,7 +165,7 @@ def test_a_table_in_a_table_bucket_is_shared(
     token = {"versionToken": place["versionToken"], "metadataLocation": f"s3://{bucket}/{key}"}
     client.update_table_metadata_location(tableBucketARN=arn, namespace="sales", name="orders", **token)
     create = f"table create iced.s.bucketed --format iceberg --table-bucket {arn}"
-    assert "use the form database.table" in lake(f"{create} orders").stderr
+    assert "use the form namespace.table" in lake(f"{create} orders").stderr
     assert "cannot read table 'sales.none'" in lake(f"{create} sales.none").stderr
     assert "use --iceberg signed" in lake(f"{create} sales.orders --iceberg vended").stderr
     table = lake.json(f"{create} sales.orders --access-mode url")

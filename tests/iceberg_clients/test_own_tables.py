@@ -143,9 +143,9 @@ def test_filtered_grant_of_a_native_table_is_refused(
     ("changes", "text"),
     [
         ({"iceberg": ""}, "read the whole folder"),
-        ({"start_version": 1}, "cannot have hidden columns, .* a start version or checkpoints"),
-        ({"checkpoint": True}, "cannot have hidden columns, .* a start version or checkpoints"),
-        ({"hidden_columns": ("country",)}, "cannot have hidden columns, .* a start version or checkpoints"),
+        ({"start_version": 1}, "cannot have hidden columns, a start version or checkpoints"),
+        ({"checkpoint": True}, "cannot have hidden columns, a start version or checkpoints"),
+        ({"hidden_columns": ("country",)}, "cannot have hidden columns, a start version or checkpoints"),
         ({"partition_filter": "country = 'PL'"}, "cannot have access mode 'dir'"),
         ({"access_modes": ("url",)}, "read the whole folder"),
         ({"history": False}, "dir --history"),

@@ -120,7 +120,7 @@ def test_a_minimal_table_is_read(tmp_path: Path) -> None:
         ([ID], {"properties": {"encryption.key-id": "k"}}, "encrypted"),
         ([{**ID, "type": "time"}], {}, "column id has the Iceberg type time"),
         ([{**ID, "type": "timestamp_ns"}], {}, "column id has the Iceberg type timestamp_ns"),
-        ([ID, {**ID, "id": 2, "name": "ID"}], {}, "differ only in case"),
+        ([ID, {**ID, "id": 2, "name": "ID"}], {}, "the column id differs only in case"),
     ],
 )
 def test_a_table_is_refused_by_name(tmp_path: Path, fields: Any, changes: Any, text: str) -> None:

@@ -7,7 +7,7 @@ guide, "Response streaming" and "Lambda quotas"; API Gateway's, "Quotas for conf
 from typing import Final
 
 FREE_BURST_BYTES: Final = 6 * 1024 * 1024
-"""Bytes of a streamed response that Lambda sends without a rate limit; the rest has 2 MB/s."""
+"""Bytes of a streamed response that Lambda sends without a rate limit; it sends the rest at 2 MB/s."""
 
 STREAMED_BYTES: Final = 200_000_000
 """Lambda truncates a streamed response after this many bytes, even in the middle of a line."""

@@ -13,10 +13,10 @@ from deltaic.scheduled.expirations import scan_expirations
 from deltaic_ops.inspection.findings import Finding
 
 DAYS: Final = 30
-"""Number of days in which something expires that the overview shows."""
+"""The overview shows what expires within this number of days."""
 
 READS: Final = 5
-"""Maximum number of last reads."""
+"""Maximum number of last reads in the overview."""
 
 _PARALLEL: Final = 16
 

@@ -49,8 +49,8 @@ def load(  # noqa: PLR0913, PLR0917 -- what a load needs
     """Write the files into a Delta table in one commit, then call `share`.
 
     `create` requires a location without a table; the other modes create a missing table. Rows that do not fit are
-    listed in FILE.rejected.csv. After an error, also of `share`, or KeyboardInterrupt, a new table is removed. An
-    existing table is as before until the commit is done. Then Ctrl-C is too late.
+    listed in FILE.rejected.csv. After an error, also of `share`, a new table is removed, and an existing table is
+    unchanged unless `share` failed. KeyboardInterrupt does the same before the commit, and has no effect after it.
     Raises InvalidParameter, for example for an open question or rejected rows, AlreadyExists, Conflict, Unavailable.
     """
     files.check_answered()

@@ -48,10 +48,10 @@ class Question(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """A CSV file in UTF-8 with the names of its columns, "" if it has no header.
+    """A CSV file in UTF-8. The names in `header` are empty if the file has none.
 
-    The data begins after `rows_before`, which have `lines_before`. `first_row` is the number of the first row of data
-    in a sheet, 0 for text.
+    `rows_before` and `lines_before` are the numbers of rows and of lines above the data. `first_row` is the number of
+    the first row of data in a sheet, and 0 for a text file.
     """
 
     path: Path

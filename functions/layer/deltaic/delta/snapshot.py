@@ -50,9 +50,9 @@ class Snapshot:
     """A version of a table, whose files are read when they are needed."""
 
     parquet_refusal = ""
-    """Reason of an Iceberg table for which clients of the parquet format would misread a column."""
+    """Why clients of the parquet format would misread a column of an Iceberg table; empty if they would not."""
     inlines_vectors = False
-    """True for an Iceberg table, whose Puffin files clients do not accept as files of deletion vectors."""
+    """Whether responses contain the deletion vectors: true for Iceberg tables, because clients refuse Puffin files."""
 
     def __init__(
         self,

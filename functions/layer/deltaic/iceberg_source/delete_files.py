@@ -129,7 +129,7 @@ def _inline_vector(positions: Sequence[int]) -> DeletionVector | None:
     if not positions:
         return None
     if positions[0] < 0 or positions[-1] >> 32:
-        raise TableUnreadable("the table has a position delete of an impossible row: ask its provider to compact it")
+        raise TableUnreadable("the table has a position delete of an invalid row: ask its provider to compact it")
     # A map of 32-bit bitmaps by the upper half of positions (RoaringFormatSpec, extension for 64 bits).
     data = PORTABLE + struct.pack("<QI", 1, 0) + _bitmap(positions)
     text = encode_z85(data + b"\0" * (-len(data) % 4))

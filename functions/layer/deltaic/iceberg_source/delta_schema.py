@@ -18,7 +18,7 @@ from deltaic.iceberg_source.source_metadata import SourceMetadata
 from deltaic.pruning.values import ColumnType, column_type
 
 _DELTA_TYPES: Final = {iceberg_type: delta_type for delta_type, iceberg_type in ICEBERG_TYPES.items()}
-"""Of the integer types of Delta that Iceberg stores as int, this has the last: integer."""
+"""Delta type of each Iceberg type. Iceberg stores byte, short and integer as int, which becomes integer."""
 _PARTITION_TYPES: Final = {"boolean", "integer", "long", "date", "string", "decimal"}
 _WRITTEN_UNCHANGED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that writers do not change in Parquet files, because they are valid in Avro."""
@@ -42,7 +42,7 @@ class ColumnHistory:
                 if isinstance(type_, str):
                     self._types.setdefault(field_id, {})[type_] = None
         self.by_id_because = next(filter(None, map(self.reason_for_id, self._paths)), "")
-        """Reason why names do not select columns, with the column's name; empty if they do."""
+        """Why names do not select columns in all files, with a column's name; empty if they do."""
         if self.by_id_because and metadata.properties.get(_NAME_MAPPING):
             raise unshareable(
                 f"it has files without field ids (property {_NAME_MAPPING}), but {self.by_id_because}",
@@ -85,7 +85,7 @@ class DeltaSchema:
         self.names: dict[int, str] = {field["id"]: field["name"] for field in schema["fields"]}
         """Name of each top-level column by field id."""
         self.parquet_refusal = self._history.by_id_because or self._promotion
-        """Reason why clients of the parquet format would misread a column; empty if they do not."""
+        """Why clients of the parquet format would misread a column; empty if they would not."""
         uses = ((COLUMN_MAPPING, self.by_id), (TIMESTAMP_NTZ, self._has_ntz), (TYPE_WIDENING, self._promotion))
         self.features = [name for name, is_used in uses if is_used]
         """Reader features that the schema requires."""
@@ -135,7 +135,7 @@ class DeltaSchema:
             name, field_id = field["name"], field["id"]
             logical = (*path, name)
             if spelled[name.lower()] > 1:
-                raise column_error(logical, "differ only in case from another column", "rename one of them")
+                raise column_error(logical, "differs only in case from another column", "rename one of the two")
             if field.get("initial-default") is not None:
                 self.defaults[field_id] = logical
             stored = f"col-{field_id}" if self.by_id and self._history.reason_for_id(field_id) else name

@@ -105,7 +105,7 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
         return self.current.sequence_number if self.current else 0
 
     def find(self, version: int) -> int:
-        """Return the last version up to a number, which may be missing; raises MalformedRequest if there is none."""
+        """Return `version`, or the last existing one before it; raises MalformedRequest if there is none."""
         earlier = [number for number in self.versions if number <= version]
         if not earlier or version > max(self.versions):
             raise MalformedRequest(

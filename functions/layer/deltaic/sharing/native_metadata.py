@@ -1,8 +1,8 @@
 """Read the current metadata of a table that is already in Iceberg format.
 
-The catalog entry has the URI of the metadata file or the name of a table in AWS Glue or S3 Tables; else
-`version-hint.text` in the table's folder names the file. Listing the folder is not enough, because failed commits leave
-metadata files, too.
+The catalog entry has the URI of the metadata file or the name of a table in AWS Glue or S3 Tables. Without either,
+`version-hint.text` in the table's folder names the file. A listing of the folder would not show which file is current,
+because failed commits also leave metadata files.
 """
 
 import gzip

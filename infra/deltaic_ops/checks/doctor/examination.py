@@ -115,7 +115,7 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     )
     listed = {share: [table for table in tables if not table.unlisted] for share, tables in tables_by_share.items()}
     folders = [folder for share in listed for folder in admin.folders(share)]
-    with_log = {
+    readable_by_delta = {
         share: [table for table in tables if table.format == "delta" or "url" in table.access_modes]
         for share, tables in listed.items()
     }
@@ -135,16 +135,16 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     views = [view for share in listed for view in admin.views.list(share)]
     yield from freshness.check_views(views)
     unrefreshed = {view.table_id for view in views if view.refreshed_at is None}
-    readable = [[table for table in tables if table.id not in unrefreshed] for tables in with_log.values()]
+    readable = [[table for table in tables if table.id not in unrefreshed] for tables in readable_by_delta.values()]
     sample = [admin.tables.get(*only)] if only else [tables[0] for tables in readable if tables]
     schemas = table_reads.read_schemas([table for tables in readable for table in tables], target.schemas.read)
     # check_assets also reads Iceberg tables.
-    others = {table.title for table in iceberg}
-    yield from table_reads.check_logs({name: schema for name, schema in schemas.items() if name not in others})
+    iceberg_titles = {table.title for table in iceberg}
+    yield from table_reads.check_logs({name: schema for name, schema in schemas.items() if name not in iceberg_titles})
     yield from check_assets(folders, iceberg, target.schemas)
     yield from check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
     recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
-    for share, tables in with_log.items():
+    for share, tables in readable_by_delta.items():
         yield from check_filters(tables, [*admin.grants.of_share(share)], recipients, schemas)
     if not sample:
         yield not_asked("reads a shared table", "no share has tables")

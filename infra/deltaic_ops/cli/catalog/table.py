@@ -49,7 +49,7 @@ _ICEBERG = (
 )
 _FORMAT = (
     "Table format. iceberg: Delta Sharing clients and Iceberg clients can read the table; --location is its folder "
-    "(with a version hint) or one of its metadata files. With a filter, only Delta Sharing clients can."
+    "(with a version hint) or one of its metadata files. With a filter, only Delta Sharing clients can read it."
 )
 _GLUE = "Iceberg table in AWS Glue, from which the server gets its current metadata file."
 _TABLE_BUCKET = "Iceberg table in Amazon S3 Tables: the ARN of its table bucket, and namespace.table."
@@ -251,13 +251,13 @@ def _iceberg_place(
             "an Iceberg table needs one of --location, --glue database.table and --table-bucket arn namespace.table"
         )
     if glue:
-        database, table = _split(glue)
+        database, table = _split(glue, "database.table")
         entry = _read(lambda: client("glue").get_table(DatabaseName=database, Name=table)["Table"], glue, "AWS Glue")
         if not entry.get("Parameters", {}).get("metadata_location"):
             raise InvalidParameter(f"'{glue}' is not an Iceberg table: it has no metadata_location in AWS Glue")
         return location_of(entry), f"{GLUE}{database}/{table}"
     if bucket:
-        namespace, table = _split(name)
+        namespace, table = _split(name, "namespace.table")
         key = {"tableBucketARN": bucket, "namespace": namespace, "name": table}
         entry = _read(lambda: client("s3tables").get_table(**key), name, f"table bucket {bucket}")
         return entry["warehouseLocation"], f"{TABLE_BUCKET}{bucket}/{namespace}/{table}"
@@ -269,10 +269,10 @@ def _iceberg_place(
     return location, ""
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split(name: str, form: str) -> tuple[str, str]:
     database, _, table = name.partition(".")
     if not database or not table:
-        raise InvalidParameter(f"'{name}' is not the name of an Iceberg table: use the form database.table")
+        raise InvalidParameter(f"'{name}' is not the name of an Iceberg table: use the form {form}")
     return database, table
 
 

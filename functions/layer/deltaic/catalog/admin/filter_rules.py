@@ -50,8 +50,7 @@ def check_iceberg(table: Table) -> None:
     if table.format == "iceberg":
         if table.hidden_columns or table.start_version or table.checkpoint:
             raise InvalidParameter(
-                "an Iceberg table cannot have hidden columns, which its files contain, a start version or checkpoints: "
-                "remove them"
+                "an Iceberg table cannot have hidden columns, a start version or checkpoints: leave out these settings"
             )
         if bool(table.iceberg) != ("dir" in table.access_modes) or (table.iceberg and not table.history):
             raise InvalidParameter(
