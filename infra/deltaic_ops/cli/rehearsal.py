@@ -30,8 +30,8 @@ class _Passed(Exception):
 class _ConditionsOnly(Dynamo):
     """DynamoDB client that has DynamoDB check the conditions of transactions, but never writes."""
 
-    goes_on = False
-    """Whether the command continues after its first transaction, as if it was written."""
+    continues_after_write = False
+    """Whether the command continues after its first transaction, as if that was written."""
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
         """Check the conditions of a transaction; raises ConditionFailed for the first that fails."""
@@ -41,9 +41,9 @@ class _ConditionsOnly(Dynamo):
         except ConditionFailed as failed:
             if failed.index < len(items):
                 raise
-        if not self.goes_on:
+        if not self.continues_after_write:
             raise _Passed
-        self.goes_on = False
+        self.continues_after_write = False
 
     def update(self, write: Mapping[str, Any]) -> None:  # noqa: ARG002 -- never sent
         """End the rehearsal before a write without a transaction."""
@@ -58,7 +58,7 @@ class _RehearsingOperator(Operator):
         self.result = Rehearsal([], [])
         self.connection = cli.connection
         dynamo = _ConditionsOnly(lambda: cli.connection.dynamo().client)
-        dynamo.goes_on = re.fullmatch(_WARN_LATER, " ".join(arguments[:2])) is not None
+        dynamo.continues_after_write = re.fullmatch(_WARN_LATER, " ".join(arguments[:2])) is not None
         self.admin = self.connection.admin(dynamo)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = (), **more: str) -> None:  # noqa: ARG002
