@@ -127,9 +127,8 @@ def test_the_examples_of_the_page_read_the_table(recipe: str, tmp_path: Path) ->
     assert totals == [["EU", 3]]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/share.md"])
-def test_other_pages_show_the_same_example(page: str) -> None:
-    [example] = [code for code in code_of(page) if "alice.share" in code]
+def test_the_page_for_providers_shows_the_same_example() -> None:
+    [example] = [code for code in code_of("docs/share.md") if "alice.share" in code]
     assert example == code_of("docs/recipients.md")[0]
 
 
