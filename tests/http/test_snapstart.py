@@ -25,6 +25,8 @@ FOR_STREAMS = {"zlib_ng"}
 """Imported only for long answers, which only table endpoints have."""
 FOR_ASSETS = {"deltaic.catalog.asset_items"}
 FOR_ICEBERG = {"deltaic.storage.server_bucket"}
+FOR_ICEBERG_SOURCES = {"deltaic.sharing.iceberg_tables"}
+"""Imported only for Delta Sharing clients: Iceberg clients read a table's metadata themselves."""
 FOR_LARGE_TABLES = {"deltaic.storage.background_function"}
 """Imported only to generate metadata of large tables, which is rare."""
 FOR_QUERIES = {"deltaic.catalog.submitted_queries", "deltaic.sharing.lines.line_cache"}
@@ -48,7 +50,7 @@ def never_reached(function: str) -> set[str]:
     exceptions = {
         "get_contract": FOR_STREAMS,  # it reads a file
         "authorizer": {"pyarrow"},  # it imports paths of tables, but no use case
-        "load_iceberg_table": FOR_ASSETS | FOR_QUERIES | FOR_HINTS | FOR_LARGE_TABLES,
+        "load_iceberg_table": FOR_ICEBERG_SOURCES | FOR_ASSETS | FOR_QUERIES | FOR_HINTS | FOR_LARGE_TABLES,
         "sign_iceberg_request": FOR_ASSETS
         | FOR_HINTS
         | {"deltaic.partition_filters.filter_binding", "deltaic.pruning.expressions"}

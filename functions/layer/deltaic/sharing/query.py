@@ -12,7 +12,9 @@ from deltaic.sharing.query_reading import open_query
 
 BEFORE_SNAPSHOT: Final = (
     "deltaic.catalog.submitted_queries",
+    "deltaic.sharing.iceberg_tables",
     "deltaic.sharing.submissions",
+    "pyarrow.parquet",
     *partition_filters.BEFORE_SNAPSHOT,
     *pruning.BEFORE_SNAPSHOT,
     *rights.BEFORE_SNAPSHOT,
