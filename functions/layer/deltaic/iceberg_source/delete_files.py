@@ -21,7 +21,7 @@ from deltaic.errors import TableUnreadable
 from deltaic.iceberg.puffin import PORTABLE
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.file_statistics import to_dict
-from deltaic.iceberg_source.manifest_files import DeleteKey, SourceManifest, TablePaths, list_files
+from deltaic.iceberg_source.manifest_files import DeleteKey, SourceManifest, TablePaths, list_files, partition_key
 from deltaic.lru import Lru
 
 _EQUALITY: Final = 2
@@ -81,7 +81,7 @@ class DeleteFiles(msgspec.Struct):
                     raise unshareable(f"it has position deletes in the format {form}", _REMEDY)
                 if self.positions > _MOST_POSITIONS:
                     raise unshareable(f"it has more than {_MOST_POSITIONS:,} deleted rows", _REMEDY)
-            key = self._data_file(file) or (manifest.spec_id, tuple(file["partition"].values()))
+            key = self._data_file(file) or (manifest.spec_id, partition_key(file))
             self.deletes.setdefault(key, []).append(_Delete(sequence_number, path, vector))
 
     def _data_file(self, file: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ of a large manifest are sent at once.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from io import BytesIO
+from math import isnan
 from typing import Any, Final, NamedTuple
 
 import fastavro
@@ -132,8 +133,7 @@ class ManifestReader(msgspec.Struct, frozen=True):
             for path in (path for field_id, path in self.defaults.items() if field_id not in counts):
                 reason = "has an initial default, which would be read as null in files that lack the column"
                 raise column_error(path, reason, "rewrite its files, with value counts of this column")
-            partition = tuple(file["partition"].values())
-            values = dict(zip(sources, map(partition_text, partition), strict=True))
+            values = dict(zip(sources, map(partition_text, file["partition"].values()), strict=True))
             metrics = [to_dict(file.get(name)) for name in _METRICS]
             add = {
                 "path": self.paths.logged(file["file_path"]),
@@ -142,7 +142,7 @@ class ManifestReader(msgspec.Struct, frozen=True):
                 "modificationTime": self.times.get(snapshot_id, 0),
                 "stats": encode_statistics(file["record_count"], columns, metrics),
             }
-            rows.append((add, (sequence_number, partition)))
+            rows.append((add, (sequence_number, partition_key(file))))
             if len(rows) == _PIECE:
                 yield _piece(rows)
                 rows = []
@@ -182,6 +182,11 @@ def list_files(
             manifest.sequence_number if sequence_number is None else sequence_number,
             entry.get("snapshot_id") or manifest.snapshot_id,
         )
+
+
+def partition_key(file: Record) -> tuple[Any, ...]:
+    """Return the partition of a data file or delete file, in which NaN equals NaN."""
+    return tuple("NaN" if isinstance(value, float) and isnan(value) else value for value in file["partition"].values())
 
 
 def _records(content: bytes) -> Iterator[Record]:

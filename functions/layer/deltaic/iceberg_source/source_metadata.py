@@ -70,10 +70,9 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
         return {snapshot.snapshot_id: snapshot for snapshot in self.snapshots}
 
     @property
-    def _logged(self) -> list[tuple[int, SourceSnapshot]]:
-        """Times and snapshots of the snapshot log, without expired snapshots."""
-        entries = [(entry.timestamp_ms, self._by_id.get(entry.snapshot_id)) for entry in self.snapshot_log]
-        return [(time, snapshot) for time, snapshot in entries if snapshot]
+    def _logged(self) -> list[tuple[int, SourceSnapshot | None]]:
+        """Times and snapshots of the snapshot log; None for expired snapshots."""
+        return [(entry.timestamp_ms, self._by_id.get(entry.snapshot_id)) for entry in self.snapshot_log]
 
     @cached_property
     def current(self) -> SourceSnapshot | None:
@@ -90,13 +89,18 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
         ancestor = root = self.current
         if ancestor is None:  # no commit yet, or the only one was rolled back
             return {0: None}
-        versions: dict[int, SourceSnapshot | None] = {entry.sequence_number: entry for _, entry in self._logged}
+        versions: dict[int, SourceSnapshot | None] = {}
         for _ in self.snapshots:  # at most, because invalid metadata can have a cycle
             if ancestor is not None:
-                root = versions[ancestor.sequence_number] = ancestor
-                ancestor = self._by_id.get(ancestor.parent_snapshot_id)
+                root = ancestor
+                # All snapshots of format version 1 have the number 0: of these, the newest is shared.
+                versions.setdefault(root.sequence_number, root)
+                ancestor = self._by_id.get(root.parent_snapshot_id)
+        for _, entry in self._logged:
+            if entry is not None:
+                versions.setdefault(entry.sequence_number, entry)
         if root and root.parent_snapshot_id is None and root.sequence_number == 1:
-            versions[0] = None
+            versions.setdefault(0, None)
         return versions
 
     @property
@@ -117,7 +121,12 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     @cached_property
     def timeline(self) -> tuple[list[int], list[int]]:
         """Versions in the order in which they became current, and the times (ms since the epoch), ascending."""
-        entries = [(time, snapshot.sequence_number) for time, snapshot in self._logged]
+        entries: list[tuple[int, int]] = []
+        for time, snapshot in self._logged:
+            if snapshot is not None and self.versions.get(snapshot.sequence_number) is snapshot:
+                entries.append((time, snapshot.sequence_number))
+            else:  # earlier times have no end without the time of a version that is not shared
+                entries.clear()
         if not entries or entries[-1][1] != self.latest_version:  # writers may omit the log
             entries.append((self.current.timestamp_ms if self.current else self.last_updated_ms, self.latest_version))
         # The clocks of writers can differ.

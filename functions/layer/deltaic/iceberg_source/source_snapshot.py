@@ -116,8 +116,14 @@ class IcebergSnapshot(Snapshot):
 
     @property
     def commit_id(self) -> str:
-        """Key of snapshot and schema."""
-        return f"{self.entry.snapshot_id if self.entry else 0} {self._schema_id}"
+        """Key of snapshot and view."""
+        return f"{self.entry.snapshot_id if self.entry else 0} {self._view}"
+
+    @cached_property
+    def _view(self) -> str:
+        """Key of the schema as clients see it: a rename in a later version changes physical names in this one."""
+        parts = self._schema_id, self._schema.fields, self._partition_columns
+        return sha256(msgspec.json.encode(parts)).hexdigest()[:32]
 
     @cached_property
     def _protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
@@ -209,7 +215,7 @@ class IcebergSnapshot(Snapshot):
     @cached_property
     def _bases(self) -> list[str]:
         """Keys of the files of each manifest with their deletes, as clients see them."""
-        view = [self._schema_id, self._partition_columns, [manifest.path for manifest in self._delete_manifests]]
+        view = [self._view, [manifest.path for manifest in self._delete_manifests]]
         return [sha256(f"{manifest.path} {view}".encode()).hexdigest()[:32] for manifest in self._manifests]
 
     def _pieces(self, file_filter: FileFilter | None, first: int) -> Iterator[tuple[int, int, ManifestPiece]]:
@@ -230,8 +236,7 @@ class IcebergSnapshot(Snapshot):
                         row += piece.files.num_rows
 
     def _key(self, number: int) -> Hashable:
-        path = self._manifests[number].path
-        return "pieces", self._source.identity, path, self._schema_id, tuple(self._partition_columns)
+        return "pieces", self._source.identity, self._manifests[number].path, self._view
 
     def _decode(self, number: int, content: bytes) -> Iterator[ManifestPiece]:
         """Yield the pieces of a manifest, and then cache them: manifests never change."""
