@@ -54,6 +54,8 @@ ENTRY: Final = {
                     {"name": "file_size_in_bytes", "type": "long"},
                     {"name": "value_counts", "type": ["null", {"type": "array", "items": PAIR}]},
                     {"name": "key_metadata", "type": ["null", "bytes"]},
+                    {"name": "content_offset", "type": ["null", "long"]},
+                    {"name": "content_size_in_bytes", "type": ["null", "long"]},
                 ],
             },
         },
@@ -184,6 +186,25 @@ def test_broken_metadata_is_an_error_with_the_file(tmp_path: Path, name: str, co
         (tmp_path / name).unlink()
     with pytest.raises(TableUnreadable, match=name):
         _read(log)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(4, 8), (4, 3), (-1, 50), (1 << 31, 50), (4, 1 << 40), (None, 50)])
+def test_a_vector_at_an_impossible_position_is_an_error(tmp_path: Path, offset: int | None, size: int) -> None:
+    vector = {"content": 1, "file_format": "PUFFIN", "content_offset": offset, "content_size_in_bytes": size}
+    _write(tmp_path, deletes=True, **vector)
+    with pytest.raises(TableUnreadable, match="ask its provider"):
+        _read(_log(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["l.avro", "m.avro"])
+def test_manifests_of_another_compression_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    _write(tmp_path)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content.replace(b"\x08null", b"\x12zstandard", 1))
+    with pytest.raises(
+        UnsupportedOperation, match=r"compressed with zstandard.* write\.avro\.compression-codec to gzip"
+    ):
+        _read(_log(tmp_path))
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 7))

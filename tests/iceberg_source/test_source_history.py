@@ -1,4 +1,4 @@
-"""Test which rows a version or time has after an upgrade of the format, an expiration, a rename, and a NaN."""
+"""Test which snapshot a version or time names in tables with a history, and which rows are deleted."""
 
 from copy import deepcopy
 from io import BytesIO
@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
-from deltaic.errors import MalformedRequest
+from deltaic.delta.deletion_vectors import decode_z85
+from deltaic.errors import MalformedRequest, TableUnreadable
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.manifest_files import SourceManifest, TablePaths, partition_key
 from deltaic.iceberg_source.source_log import IcebergLog
@@ -24,6 +25,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
+from pyroaring import BitMap
 
 COLUMNS: Final = Schema(NestedField(1, "id", LongType()), NestedField(2, "country", StringType()))
 BY_COUNTRY: Final = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "country"))
@@ -77,20 +79,52 @@ def test_a_rename_changes_the_partition_columns_of_cached_versions(tmp_path: Pat
     assert after.snapshot(1).log_id != before.snapshot(1).log_id  # page tokens and cached lines have the old name
 
 
-def test_position_deletes_of_a_nan_partition_apply_to_its_files(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": [4]}), tmp_path / "d.parquet")
+def _deletes(folder: Path, partition: dict[str, Any], rows: pa.Table) -> DeleteFiles:
+    """Write a file of position deletes for a partition by one double column, with sequence number 2."""
+    pq.write_table(rows, folder / "d.parquet")
     schema: Any = deepcopy(ENTRY)
     schema["fields"][1]["type"]["fields"][3]["type"]["fields"] = [{"name": "x", "type": "double"}]
     file = {
-        "content": 1, "file_path": "s3://b/t/d.parquet", "file_format": "PARQUET", "partition": {"x": float("nan")},
-        "record_count": 1, "file_size_in_bytes": 9, "value_counts": None, "key_metadata": None,
+        "content": 1, "file_path": "s3://b/t/d.parquet", "file_format": "PARQUET", "partition": partition,
+        "record_count": 1, "file_size_in_bytes": 9,
     }  # fmt: skip
     fastavro.writer(content := BytesIO(), schema, [{"status": 1, "data_file": file}])
-    manifest = SourceManifest(
-        "m", 0, is_deletes=True, sequence_number=2, snapshot_id=7, added=1, existing=0, deleted=0, summaries=()
-    )
-    deletes = DeleteFiles(FolderStore(tmp_path), TablePaths("s3://b/t"), Lru(MemoryBudget(0)), "t")
+    counts = {"added": 1, "existing": 0, "deleted": 0}
+    manifest = SourceManifest("m", 0, is_deletes=True, sequence_number=2, snapshot_id=7, **counts, summaries=())
+    deletes = DeleteFiles(FolderStore(folder), TablePaths("s3://b/t"), Lru(MemoryBudget(0)), "t")
     deletes.add(manifest, content.getvalue())
+    return deletes
+
+
+def test_position_deletes_of_a_nan_partition_apply_to_its_files(tmp_path: Path) -> None:
+    rows = pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": [4]})
+    deletes = _deletes(tmp_path, {"x": float("nan")}, rows)
     keys = [(sequence_number, partition_key({"partition": {"x": float("nan")}})) for sequence_number in (2, 3)]
     vectors = deletes.vectors(["a.parquet"] * 2, keys, 0)
     assert [vector and vector["cardinality"] for vector in vectors] == [1, None]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pa.table({"file_path": pa.array([None], pa.string()), "pos": [4]}),
+        pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": pa.array([None], pa.int64())}),
+        pa.table({"file_path": ["s3://b/t/a.parquet"], "row": [4]}),
+        pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": [1 << 32]}),
+        pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": [-1]}),
+    ],
+)
+def test_a_broken_file_of_position_deletes_is_an_error(tmp_path: Path, rows: pa.Table) -> None:
+    deletes = _deletes(tmp_path, {"x": 1.5}, rows)
+    with pytest.raises(TableUnreadable):
+        deletes.vectors(["a.parquet"], [(1, (1.5,))], 0)
+
+
+def test_positions_in_any_order_make_one_vector(tmp_path: Path) -> None:
+    positions = [70_000, 3, 3, *range(200_000, 206_000)]
+    rows = pa.table({"file_path": ["s3://b/t/a.parquet"] * len(positions), "pos": positions})
+    (row,) = _deletes(tmp_path, {"x": 1.5}, rows).vectors(["a.parquet"], [(1, (1.5,))], 0)
+    assert row is not None
+    assert row["cardinality"] == len(set(positions))
+    bitmap = decode_z85(row["pathOrInlineDv"])[: row["sizeInBytes"]]
+    assert sorted(BitMap.deserialize(bitmap[16:])) == sorted(set(positions))

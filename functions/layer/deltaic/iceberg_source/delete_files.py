@@ -7,27 +7,30 @@ files that are not newer (Iceberg specification, "Scan Planning").
 
 import struct
 from array import array
-from collections.abc import Hashable, Sequence
-from itertools import accumulate, chain, groupby
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from deltaic.delta.deletion_vectors import DeletionVector, encode_z85
-from deltaic.delta.log_files import reading
 from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.puffin import PORTABLE
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.file_statistics import to_dict
 from deltaic.iceberg_source.manifest_files import DeleteKey, SourceManifest, TablePaths, list_files, partition_key
+from deltaic.iceberg_source.source_metadata import decoding
 from deltaic.lru import Lru
 
 _EQUALITY: Final = 2
 _PATH_COLUMN: Final = 2147483546
 _FRAME: Final = 8
 """Bytes of a blob besides the vector: length and CRC-32."""
+_LIMIT: Final = 1 << 31
+"""Sizes and offsets of vectors are 32-bit integers for Delta clients."""
 _MOST_POSITIONS: Final = 20_000_000
 """Most deleted positions of a version: reading more would take minutes."""
 _REMEDY: Final = "compact the table (rewrite_data_files with delete-file-threshold 1)"
@@ -74,6 +77,11 @@ class DeleteFiles(msgspec.Struct):
             vector = None
             if form == "PUFFIN":
                 size = file["content_size_in_bytes"] - _FRAME
+                if not (0 < size < _LIMIT and 0 <= file["content_offset"] < _LIMIT):
+                    raise TableUnreadable(
+                        "a deletion vector of this table has an impossible position: ask its provider to compact it",
+                        path,
+                    )
                 vector = DeletionVector("p", path, size, file["record_count"], file["content_offset"])
             else:
                 self.positions += file["record_count"]
@@ -102,7 +110,7 @@ class DeleteFiles(msgspec.Struct):
             vector = next((delete.vector for delete in applied if delete.vector), None)
             # A vector contains all earlier position deletes of its file.
             positions = () if vector else chain(*(self._read(delete.path).get(file, ()) for delete in applied))
-            vector = vector or _inline_vector(sorted(set(positions)))
+            vector = vector or _inline_vector(positions)
             vectors.append(vector.row if vector else None)
         return vectors
 
@@ -114,36 +122,39 @@ class DeleteFiles(msgspec.Struct):
             import pyarrow.parquet as pq
 
             by_uri: Positions = {}
-            with reading(path):
+            with decoding(path):
                 file = pq.ParquetFile(pa.BufferReader(self.store.get(path)))
                 for batch in file.iter_batches(columns=["file_path", "pos"]):
                     for name, position in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                         by_uri.setdefault(name, array("q")).append(position)
-            positions = {self.paths.logged(name): rows for name, rows in by_uri.items()}
+                positions = {self.paths.logged(name): rows for name, rows in by_uri.items()}
             self.cache.put(key, positions, sum(300 + 8 * len(rows) for rows in positions.values()))
         return positions
 
 
-def _inline_vector(positions: Sequence[int]) -> DeletionVector | None:
-    """Return the vector of ascending row positions; None without positions."""
-    if not positions:
+def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
+    """Return the vector of row positions in any order; None without positions."""
+    lower_bits: defaultdict[int, array[int]] = defaultdict(lambda: array("H"))
+    for position in positions:
+        lower_bits[position >> 16].append(position & 0xFFFF)
+    if not lower_bits:
         return None
-    if positions[0] < 0 or positions[-1] >> 32:
+    if min(lower_bits) < 0 or max(lower_bits) >> 16:
         raise TableUnreadable("the table has a position delete of an invalid row: ask its provider to compact it")
-    # A map of 32-bit bitmaps by the upper half of positions (RoaringFormatSpec, extension for 64 bits).
-    data = PORTABLE + struct.pack("<QI", 1, 0) + _bitmap(positions)
-    text = encode_z85(data + b"\0" * (-len(data) % 4))
-    return DeletionVector("i", text, len(data), len(positions), None)
-
-
-def _bitmap(numbers: Sequence[int]) -> bytes:
-    """Encode ascending numbers of 32 bits as a roaring bitmap without run containers."""
-    groups = [(high, [number & 0xFFFF for number in group]) for high, group in groupby(numbers, lambda n: n >> 16)]
-    heads = [struct.pack("<HH", high, len(group) - 1) for high, group in groups]
-    containers = [_container(group) for _, group in groups]
+    # A roaring bitmap of 32-bit numbers without run containers, one container at a time to save memory.
+    heads, containers, cardinality = [], [], 0
+    for high in sorted(lower_bits):
+        numbers = sorted(set(lower_bits.pop(high)))
+        heads.append(struct.pack("<HH", high, len(numbers) - 1))
+        containers.append(_container(numbers))
+        cardinality += len(numbers)
     sizes = map(len, containers[:-1])
-    offsets = [struct.pack("<I", offset) for offset in accumulate(sizes, initial=8 + 8 * len(groups))]
-    return struct.pack("<II", _NO_RUNS, len(groups)) + b"".join([*heads, *offsets, *containers])
+    offsets = [struct.pack("<I", offset) for offset in accumulate(sizes, initial=8 + 8 * len(heads))]
+    # A map of 32-bit bitmaps by the upper half of positions (RoaringFormatSpec, extension for 64 bits).
+    start = PORTABLE + struct.pack("<QIII", 1, 0, _NO_RUNS, len(heads))
+    data = start + b"".join([*heads, *offsets, *containers])
+    text = encode_z85(data + b"\0" * (-len(data) % 4))
+    return DeletionVector("i", text, len(data), cardinality, None)
 
 
 def _container(numbers: Sequence[int]) -> bytes:

@@ -26,6 +26,8 @@ DELETED: Final = 2
 """Status of a file in the snapshot that wrote a manifest."""
 _LIVE: Final = frozenset({EXISTING, ADDED})
 _PIECE: Final = 1024
+_CODECS: Final = frozenset({"null", "deflate"})
+"""Compressions of Avro files that need no further package."""
 _METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_value_counts")
 
 Record = dict[str, Any]
@@ -190,7 +192,11 @@ def partition_key(file: Record) -> tuple[Any, ...]:
 
 
 def _records(content: bytes) -> Iterator[Record]:
-    return iter(fastavro.reader(BytesIO(content)))  # type: ignore[arg-type]
+    reader: Any = fastavro.reader(BytesIO(content))
+    if reader.codec not in _CODECS:
+        remedy = "set the property write.avro.compression-codec to gzip and rewrite its manifests"
+        raise unshareable(f"its manifests are compressed with {reader.codec}", remedy)
+    return iter(reader)
 
 
 def _piece(rows: Sequence[tuple[Record, DeleteKey]]) -> ManifestPiece:
