@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,8 +91,11 @@ def _write(folder: Path, *, deletes: bool = False, **file: Any) -> None:
         "content": 0, "file_path": f"{folder.as_uri()}/a.parquet", "file_format": "PARQUET", "partition": {},
         "record_count": 1, "file_size_in_bytes": 9, "value_counts": None, "key_metadata": None, **file,
     }  # fmt: skip
+    schema: Any = deepcopy(ENTRY)
+    columns = [{"name": name, "type": ["null", "double"]} for name in data_file["partition"]]
+    schema["fields"][1]["type"]["fields"][3]["type"]["fields"] = columns
     with (folder / "m.avro").open("wb") as target:
-        fastavro.writer(target, ENTRY, [{"status": 1, "data_file": data_file}])
+        fastavro.writer(target, schema, [{"status": 1, "data_file": data_file}])
     row = {
         "manifest_path": f"{folder.as_uri()}/m.avro", "partition_spec_id": 0, "content": int(deletes),
         "sequence_number": 3, "added_snapshot_id": 7, "added_files_count": 1, "existing_files_count": 0,
@@ -138,6 +142,20 @@ def test_an_initial_default_needs_the_column_in_every_file(tmp_path: Path) -> No
         _write(tmp_path, value_counts=counts)
         with pytest.raises(UnsupportedOperation, match=r"column id has an initial default,.* rewrite its files"):
             _log(tmp_path, fields).snapshot().load_commits()
+
+
+def test_a_column_that_only_the_partition_has_is_refused_by_name(tmp_path: Path) -> None:
+    fields = [ID, {"id": 2, "name": "x", "type": "double", "required": False}]
+    spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "x", "transform": "identity"}]}
+    changes: dict[str, Any] = {"partition-specs": [spec], "properties": {"schema.name-mapping.default": "[]"}}
+    both, hive = [{"key": 1, "value": 1}, {"key": 2, "value": 1}], [{"key": 1, "value": 1}]
+    for value, counts in ((1.5, both), (None, hive)):
+        _write(tmp_path, value_counts=counts, partition={"x": value})
+        assert len(_read(_log(tmp_path, fields, **changes))) == 1
+    _write(tmp_path, value_counts=hive, partition={"x": 1.5})
+    assert len(_read(_log(tmp_path, fields, **{**changes, "properties": {}}))) == 1  # written by Iceberg
+    with pytest.raises(UnsupportedOperation, match=r"column x has its values only in the partitions.* rewrite"):
+        _log(tmp_path, fields, **changes).snapshot().load_commits()
 
 
 @pytest.mark.parametrize("kind", ["uuid", "fixed[4]"])

@@ -1,5 +1,6 @@
 """Test which snapshot a version or time names in tables with a history, and which rows are deleted."""
 
+import json
 from copy import deepcopy
 from io import BytesIO
 from pathlib import Path
@@ -13,10 +14,12 @@ from delta_tables.folder_store import FolderStore
 from deltaic.delta.deletion_vectors import decode_z85
 from deltaic.errors import MalformedRequest, TableUnreadable
 from deltaic.iceberg_source.delete_files import DeleteFiles
+from deltaic.iceberg_source.file_statistics import encode_statistics
 from deltaic.iceberg_source.manifest_files import SourceManifest, TablePaths, partition_key
 from deltaic.iceberg_source.source_log import IcebergLog
 from deltaic.iceberg_source.source_metadata import SourceMetadata
 from deltaic.lru import Lru, MemoryBudget
+from deltaic.pruning.values import column_type
 from iceberg_source.folder_catalog import FolderCatalog, client_rows, source_of
 from iceberg_source.test_refused_sources import ENTRY
 from msgspec import convert
@@ -118,6 +121,14 @@ def test_a_broken_file_of_position_deletes_is_an_error(tmp_path: Path, rows: pa.
     deletes = _deletes(tmp_path, {"x": 1.5}, rows)
     with pytest.raises(TableUnreadable):
         deletes.vectors(["a.parquet"], [(1, (1.5,))], 0)
+
+
+@pytest.mark.parametrize("name", ["long", "date", "timestamp", "decimal(4,2)", "double"])
+def test_an_empty_bound_is_no_bound(name: str) -> None:
+    columns = {1: (("x",), column_type(name)), 2: (("s",), column_type("string"))}
+    bounds = {1: b"", 2: b""}
+    statistics = json.loads(encode_statistics(1, columns, (bounds, bounds, {}, {1: 0})))
+    assert statistics["minValues"] == statistics["maxValues"] == {"s": ""}
 
 
 def test_positions_in_any_order_make_one_vector(tmp_path: Path) -> None:

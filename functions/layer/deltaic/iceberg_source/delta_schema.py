@@ -22,7 +22,8 @@ _DELTA_TYPES: Final = {iceberg_type: delta_type for delta_type, iceberg_type in 
 _PARTITION_TYPES: Final = {"boolean", "integer", "long", "date", "string", "decimal"}
 _WRITTEN_UNCHANGED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that writers do not change in Parquet files, because they are valid in Avro."""
-_NAME_MAPPING: Final = "schema.name-mapping.default"
+NAME_MAPPING: Final = "schema.name-mapping.default"
+"""Table property that a table has if it contains files without field ids, such as those of a Hive table."""
 
 Path = tuple[str, ...]
 
@@ -43,9 +44,9 @@ class ColumnHistory:
                     self._types.setdefault(field_id, {})[type_] = None
         self.by_id_because = next(filter(None, map(self.reason_for_id, self._paths)), "")
         """Why names do not select columns in all files, with a column's name; empty if they do."""
-        if self.by_id_because and metadata.properties.get(_NAME_MAPPING):
+        if self.by_id_because and metadata.properties.get(NAME_MAPPING):
             raise unshareable(
-                f"it has files without field ids (property {_NAME_MAPPING}), but {self.by_id_because}",
+                f"it has files without field ids (property {NAME_MAPPING}), but {self.by_id_because}",
                 "rewrite its data files and remove the property",
             )
 

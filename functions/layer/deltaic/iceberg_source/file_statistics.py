@@ -67,7 +67,7 @@ def _put(target: dict[str, Any], path: Path, value: Any) -> None:
 
 def _read_bound(type_: ColumnType, raw: bytes | None, *, upper: bool) -> Any:
     """Return a bound in Delta's JSON; None for types without bounds there and for invalid values."""
-    if raw is None:
+    if raw is None or (not raw and type_.name != "string"):
         return None
     try:
         if type_.name == "string":

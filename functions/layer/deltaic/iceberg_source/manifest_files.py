@@ -115,6 +115,8 @@ class ManifestReader(msgspec.Struct, frozen=True):
     """As in DeltaSchema."""
     defaults: Mapping[int, Path]
     """As in DeltaSchema."""
+    only_in_partitions: Collection[int]
+    """Columns that some files can lack, because only the partition has the value, and clients read only the files."""
     partition_columns: Mapping[int, str]
     """Physical names of the partition columns."""
     specs: Mapping[int, Sequence[Mapping[str, Any]]]
@@ -131,11 +133,8 @@ class ManifestReader(msgspec.Struct, frozen=True):
         for file, sequence_number, snapshot_id in list_files(manifest, content, statuses):
             if file["file_format"].upper() != "PARQUET":
                 raise unshareable(f"it has files in the format {file['file_format']}", "rewrite these files to Parquet")
-            counts = to_dict(file.get("value_counts")) if self.defaults else {}
-            for path in (path for field_id, path in self.defaults.items() if field_id not in counts):
-                reason = "has an initial default, which would be read as null in files that lack the column"
-                raise column_error(path, reason, "rewrite its files, with value counts of this column")
             values = dict(zip(sources, map(partition_text, file["partition"].values()), strict=True))
+            self._check_columns(file, values)
             metrics = [to_dict(file.get(name)) for name in _METRICS]
             add = {
                 "path": self.paths.logged(file["file_path"]),
@@ -150,6 +149,19 @@ class ManifestReader(msgspec.Struct, frozen=True):
                 rows = []
         if rows:
             yield _piece(rows)
+
+    def _check_columns(self, file: Record, values: Mapping[int, str | None]) -> None:
+        """Raise UnsupportedOperation for a file that lacks a column whose value is elsewhere in the metadata."""
+        if not self.defaults and not self.only_in_partitions:
+            return
+        counts = to_dict(file.get("value_counts"))
+        reasons = {path: "has an initial default" for key, path in self.defaults.items() if key not in counts}
+        for key in self.only_in_partitions:
+            if values.get(key) is not None and key not in counts:
+                reasons[self.columns[key][0]] = "has its values only in the partitions of some files"
+        for path, reason in reasons.items():
+            result = "which would be read as null in files that lack the column"
+            raise column_error(path, f"{reason}, {result}", "rewrite its files, with value counts of this column")
 
     def bounds(self, manifest: SourceManifest) -> str:
         """Return statistics of the identity partition columns that are valid for all files of a manifest, as JSON."""

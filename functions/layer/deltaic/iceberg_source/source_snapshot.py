@@ -22,7 +22,7 @@ from deltaic.delta.snapshot import BATCH_ROWS, Snapshot
 from deltaic.delta.store import TableStore
 from deltaic.errors import MalformedRequest
 from deltaic.iceberg_source.delete_files import DeleteFiles
-from deltaic.iceberg_source.delta_schema import DeltaSchema
+from deltaic.iceberg_source.delta_schema import NAME_MAPPING, DeltaSchema
 from deltaic.iceberg_source.manifest_files import (
     ManifestPiece,
     ManifestReader,
@@ -94,6 +94,7 @@ class IcebergSnapshot(Snapshot):
             paths=table.paths,
             columns=self._schema.columns,
             defaults=self._schema.defaults,
+            only_in_partitions=self._only_in_partitions(),
             partition_columns={column: self._schema.columns[column][0][0] for column in self._partition_columns},
             specs=specs,
             times={entry.snapshot_id: entry.timestamp_ms for entry in metadata.snapshots},
@@ -149,8 +150,17 @@ class IcebergSnapshot(Snapshot):
 
     def load_commits(self) -> Self:
         """Read the deletes, and check all files for columns with defaults: errors come before the response begins."""
-        _ = self.deletes, self._schema.defaults and self._count(None, files_follow=True)
+        needs_columns = self.reader.defaults or self.reader.only_in_partitions
+        _ = self.deletes, needs_columns and self._count(None, files_follow=True)
         return self
+
+    def _only_in_partitions(self) -> set[int]:
+        """Return the columns that files added from another kind of table can lack (Iceberg, "Column Projection")."""
+        if NAME_MAPPING not in self._source.metadata.properties:
+            return set()
+        specs = [self._source.metadata.specs_by_id[manifest.spec_id] for manifest in self._manifests]
+        identity = {field["source-id"] for fields in specs for field in fields if field["transform"] == "identity"}
+        return identity.intersection(self._schema.columns).difference(self._partition_columns)
 
     @cached_property
     def deletes(self) -> DeleteFiles:
