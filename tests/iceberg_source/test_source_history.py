@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.deletion_vectors import decode_z85
-from deltaic.errors import MalformedRequest, TableUnreadable
+from deltaic.errors import MalformedRequest, TableUnreadable, Unavailable
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.file_statistics import encode_statistics
 from deltaic.iceberg_source.manifest_files import SourceManifest, TablePaths, partition_key
@@ -80,6 +80,30 @@ def test_a_rename_changes_the_partition_columns_of_cached_versions(tmp_path: Pat
     after = IcebergLog(replace(after.table, cache=before.table.cache))
     assert client_rows(after.snapshot(1), after.metadata.location)["country"].to_pylist() == ["FI"]
     assert after.snapshot(1).log_id != before.snapshot(1).log_id  # page tokens and cached lines have the old name
+
+
+def test_a_truncated_manifest_is_not_half_a_table(tmp_path: Path) -> None:
+    table = FolderCatalog(tmp_path).create_table("truncated", COLUMNS)
+    _append(table, 1)
+    (path,) = Path(tmp_path, "truncated", "metadata").glob("*-m0.avro")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(whole[-16:]) + 16])  # the header ends with the marker that ends each block
+    with pytest.raises(Unavailable, match="length differs"):
+        list(source_of(table).snapshot().load_commits().scan())
+
+
+def test_the_cache_counts_the_manifests_of_each_version(tmp_path: Path) -> None:
+    table = FolderCatalog(tmp_path).create_table("counted", COLUMNS)
+    _append(table, 1)
+    _append(table, 2)
+    log = source_of(table)
+    versions = [log.snapshot(version) for version in (1, 2)]
+    assert [len(snapshot.manifests) for snapshot in versions] == [1, 2]
+    assert versions[0].nbytes < versions[1].nbytes
+    budget = MemoryBudget(versions[0].nbytes)
+    small = IcebergLog(replace(log.table, cache=Lru(budget)))
+    assert small.snapshot(1) is small.snapshot(1)
+    assert small.snapshot(2) is not small.snapshot(2)  # it would exceed the budget
 
 
 def _deletes(folder: Path, partition: dict[str, Any], rows: pa.Table) -> DeleteFiles:

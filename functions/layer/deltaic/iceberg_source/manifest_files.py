@@ -14,6 +14,7 @@ import fastavro
 import msgspec
 import pyarrow as pa
 
+from deltaic.delta.log_files import check_length
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.delta_schema import Path, column_error
@@ -50,6 +51,8 @@ class SourceManifest(msgspec.Struct, frozen=True):
     deleted: int
     summaries: Sequence[Record]
     """For each partition field: `contains_null`, `lower_bound` and `upper_bound`."""
+    length: int | None = None
+    """Size of the manifest in bytes; None if the list lacks it."""
 
     @property
     def live(self) -> int:
@@ -102,6 +105,7 @@ def decode_manifest_list(paths: TablePaths, content: bytes) -> list[SourceManife
                 for kind in ("added", "existing", "deleted")
             },
             summaries=record.get("partitions") or (),
+            length=record.get("manifest_length"),
         )
         for record in _records(content)
     ]
@@ -182,8 +186,10 @@ def list_files(
 ) -> Iterator[tuple[Record, int, int]]:
     """Yield the files of a manifest with these statuses, each with its inherited sequence number and snapshot id.
 
-    Raises UnsupportedOperation for encrypted files.
+    Raises UnsupportedOperation for encrypted files, and Unavailable for a truncated manifest: whole blocks of it would
+    look complete.
     """
+    check_length(manifest.path, len(content), len(content) if manifest.length is None else manifest.length)
     for entry in _records(content):
         if entry["status"] not in statuses:
             continue

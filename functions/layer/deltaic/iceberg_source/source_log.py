@@ -21,7 +21,6 @@ from deltaic.iceberg_source.manifest_files import ADDED, DELETED
 from deltaic.iceberg_source.source_metadata import SourceMetadata, decoding
 from deltaic.iceberg_source.source_snapshot import IcebergSnapshot, IcebergSource
 
-_SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_FILE: Final = 1000
 """Estimated size of a file in a commit, which limits the commits in memory."""
 
@@ -51,7 +50,7 @@ class IcebergLog(DeltaLog):
         if snapshot is None:
             with decoding("metadata"):
                 snapshot = IcebergSnapshot(self.table, number, entry)
-            self.table.cache.put(key, snapshot, _SNAPSHOT_BYTES)
+            self.table.cache.put(key, snapshot, snapshot.nbytes)
         return snapshot
 
     @cached_property

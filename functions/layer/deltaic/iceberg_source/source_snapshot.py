@@ -39,6 +39,9 @@ _AT_ONCE: Final = 8
 """Manifests that are read in parallel."""
 _NO_CACHE: Final = RowGroupCache(0)
 _BYTES_PER_FILE: Final = 200
+_SNAPSHOT_BYTES: Final = 100_000
+_BYTES_PER_MANIFEST: Final = 2000
+_BYTES_PER_DELETE: Final = 800
 
 
 class IcebergSource(msgspec.Struct, frozen=True):
@@ -104,6 +107,12 @@ class IcebergSnapshot(Snapshot):
     def version(self) -> int:
         """Sequence number of the snapshot."""
         return self._version
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of this snapshot in memory, with all its deletes."""
+        deletes = sum(manifest.live for manifest in self._delete_manifests)
+        return _SNAPSHOT_BYTES + _BYTES_PER_MANIFEST * len(self.manifests) + _BYTES_PER_DELETE * deletes
 
     @property
     def checkpoint_version(self) -> None:
