@@ -85,8 +85,8 @@ def _log(folder: Path, fields: Sequence[Any] = (ID,), **changes: Any) -> Iceberg
     return open_source(folder.as_uri(), f"{folder.as_uri()}/x.json")
 
 
-def _write(folder: Path, *, deletes: bool = False, **file: Any) -> None:
-    """Write a manifest list with one manifest, which has one file."""
+def _write(folder: Path, *, deletes: bool = False, files: int = 1, **file: Any) -> None:
+    """Write a manifest list with one manifest, which has one file, or the same one several times."""
     data_file = {
         "content": 0, "file_path": f"{folder.as_uri()}/a.parquet", "file_format": "PARQUET", "partition": {},
         "record_count": 1, "file_size_in_bytes": 9, "value_counts": None, "key_metadata": None, **file,
@@ -95,7 +95,7 @@ def _write(folder: Path, *, deletes: bool = False, **file: Any) -> None:
     columns = [{"name": name, "type": ["null", "double"]} for name in data_file["partition"]]
     schema["fields"][1]["type"]["fields"][3]["type"]["fields"] = columns
     with (folder / "m.avro").open("wb") as target:
-        fastavro.writer(target, schema, [{"status": 1, "data_file": data_file}])
+        fastavro.writer(target, schema, [{"status": 1, "data_file": data_file}] * files)
     row = {
         "manifest_path": f"{folder.as_uri()}/m.avro", "partition_spec_id": 0, "content": int(deletes),
         "sequence_number": 3, "added_snapshot_id": 7, "added_files_count": 1, "existing_files_count": 0,
@@ -208,7 +208,12 @@ def test_broken_metadata_is_an_error_with_the_file(tmp_path: Path, name: str, co
 
 @pytest.mark.parametrize(("offset", "size"), [(4, 8), (4, 3), (-1, 50), (1 << 31, 50), (4, 1 << 40), (None, 50)])
 def test_a_vector_at_an_impossible_position_is_an_error(tmp_path: Path, offset: int | None, size: int) -> None:
-    vector = {"content": 1, "file_format": "PUFFIN", "content_offset": offset, "content_size_in_bytes": size}
+    vector: dict[str, Any] = {
+        "content": 1,
+        "file_format": "PUFFIN",
+        "content_offset": offset,
+        "content_size_in_bytes": size,
+    }
     _write(tmp_path, deletes=True, **vector)
     with pytest.raises(TableUnreadable, match="ask its provider"):
         _read(_log(tmp_path))
@@ -223,6 +228,14 @@ def test_manifests_of_another_compression_are_refused_by_name(tmp_path: Path, na
         UnsupportedOperation, match=r"compressed with zstandard.* write\.avro\.compression-codec to gzip"
     ):
         _read(_log(tmp_path))
+
+
+def test_the_files_of_a_huge_manifest_are_not_kept_in_memory(tmp_path: Path) -> None:
+    for files, is_cached in ((3000, True), (133_000, False)):
+        _write(tmp_path, files=files)
+        log = _log(tmp_path)
+        assert sum(batch.files.num_rows for batch in log.snapshot().scan()) == files
+        assert any("pieces" in str(key) for key, _ in log.table.cache.items()) == is_cached
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 7))

@@ -72,9 +72,9 @@ class ColumnHistory:
 class DeltaSchema:
     """Delta schema of one Iceberg schema."""
 
-    def __init__(self, metadata: SourceMetadata, schema: Mapping[str, Any]) -> None:
+    def __init__(self, history: ColumnHistory, schema: Mapping[str, Any]) -> None:
         """Translate a schema; raises UnsupportedOperation with the column's name for a type that Delta lacks."""
-        self._history = ColumnHistory(metadata)
+        self._history = history
         self.by_id = bool(self._history.by_id_because)
         self._promotion = ""
         self._has_ntz = False

@@ -22,7 +22,7 @@ from deltaic.delta.snapshot import BATCH_ROWS, Snapshot
 from deltaic.delta.store import TableStore
 from deltaic.errors import MalformedRequest
 from deltaic.iceberg_source.delete_files import DeleteFiles
-from deltaic.iceberg_source.delta_schema import NAME_MAPPING, DeltaSchema
+from deltaic.iceberg_source.delta_schema import NAME_MAPPING, ColumnHistory, DeltaSchema
 from deltaic.iceberg_source.manifest_files import (
     ManifestPiece,
     ManifestReader,
@@ -37,14 +37,17 @@ _WITH_VECTORS: Final = 256
 """Files of a batch if the version has deletes, because vectors are in memory."""
 _AT_ONCE: Final = 8
 """Manifests that are read in parallel."""
+_MOST_CACHED: Final = 128
+"""Pieces of one manifest that are kept in memory until the manifest is decoded, and then cached."""
 _NO_CACHE: Final = RowGroupCache(0)
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
+_BYTES_PER_COLUMN: Final = 1500
 _BYTES_PER_MANIFEST: Final = 2000
 _BYTES_PER_DELETE: Final = 800
 
 
-class IcebergSource(msgspec.Struct, frozen=True):
+class IcebergSource(msgspec.Struct, frozen=True, dict=True):
     """An Iceberg table at one state of its metadata."""
 
     store: TableStore
@@ -55,6 +58,11 @@ class IcebergSource(msgspec.Struct, frozen=True):
     cache: Lru[Hashable, Any]
     identity: str
     """Key of the table in the cache."""
+
+    @cached_property
+    def history(self) -> ColumnHistory:
+        """All names of the columns, which the versions share."""
+        return ColumnHistory(self.metadata)
 
 
 class IcebergSnapshot(Snapshot):
@@ -75,7 +83,7 @@ class IcebergSnapshot(Snapshot):
         if schema is None:
             raise MalformedRequest(f"Cannot load table version {version}, because its schema was removed.")
         self._schema_id = schema["schema-id"]
-        self._schema = DeltaSchema(metadata, schema)
+        self._schema = DeltaSchema(table.history, schema)
         self.parquet_refusal = self._schema.parquet_refusal
         self.timestamp = snapshot.timestamp_ms if snapshot else metadata.last_updated_ms
         self.manifests: list[SourceManifest] = []
@@ -112,7 +120,8 @@ class IcebergSnapshot(Snapshot):
     def nbytes(self) -> int:
         """Estimated bytes of this snapshot in memory, with all its deletes."""
         deletes = sum(manifest.live for manifest in self._delete_manifests)
-        return _SNAPSHOT_BYTES + _BYTES_PER_MANIFEST * len(self.manifests) + _BYTES_PER_DELETE * deletes
+        parts = (self._schema.columns, _BYTES_PER_COLUMN), (self.manifests, _BYTES_PER_MANIFEST)
+        return _SNAPSHOT_BYTES + sum(len(part) * size for part, size in parts) + deletes * _BYTES_PER_DELETE
 
     @property
     def checkpoint_version(self) -> None:
@@ -258,11 +267,14 @@ class IcebergSnapshot(Snapshot):
         return "pieces", self._source.identity, self._manifests[number].path, self._view
 
     def _decode(self, number: int, content: bytes) -> Iterator[ManifestPiece]:
-        """Yield the pieces of a manifest, and then cache them: manifests never change."""
+        """Yield the pieces of a manifest, and then cache them if they are not too many: manifests never change."""
         pieces: list[ManifestPiece] = []
         for piece in self.reader.pieces(self._manifests[number], content):
-            pieces.append(piece)
+            if len(pieces) <= _MOST_CACHED:
+                pieces.append(piece)
             yield piece
+        if len(pieces) > _MOST_CACHED:
+            return
         size = sum(piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys) for piece in pieces)
         self._source.cache.put(self._key(number), pieces, size)
 
