@@ -146,13 +146,6 @@ def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_state_folder_can_be_used_with_only_its_extra(deltaic: Deltaic, tmp_path: Path) -> None:
-    (tmp_path / ".deltaic" / "aws").mkdir(parents=True, mode=0o700)
-    refused = deltaic("share", "list")
-    sentence = "refused: awslambdaric is not installed: run `pip install 'deltaic[local]'`\n"
-    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
-
-
 def test_the_wheel_contains_the_conformance_kit(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "alice.share").write_text('{"endpoint": "http://127.0.0.1:9", "bearerToken": "t"}')
     done = deltaic("conformance", "--profile", "alice.share")
