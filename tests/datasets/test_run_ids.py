@@ -1,6 +1,5 @@
 """Test that scheduled datasets can share a run id and tables."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,7 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.watermark import Advance
+from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.run_log import append, rows, schema, transaction_of
@@ -67,9 +67,9 @@ def test_datasets_with_the_same_run_id_write_to_the_same_tables(
 
 
 def test_datasets_with_the_same_run_id_have_separate_rows_of_runs(
-    catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
+    catalog: JobCatalog, place: Place, embedded_aws: EmbeddedAws
 ) -> None:
-    access = S3Access.from_environment(job_environment)
+    access = S3Access.from_environment(embedded_aws.environment)
     for name, target in [("doses", "t"), ("sites", "t"), ("doses", "u"), ("doses", "t")]:
         row = {"dataset": name, "run": "r", "exit": 0, "location": f"s3://b/{target}", "began": datetime.now(UTC)}
         append(place.location, dict.fromkeys(schema().names) | row, catalog.leases, access, None)

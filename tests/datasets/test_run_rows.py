@@ -17,6 +17,7 @@ from deltaic_datasets.file.file_checks import check
 from deltaic_datasets.run import job as run
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import RunSummary
+from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import JobCatalog
@@ -32,8 +33,8 @@ filtered = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
 @pytest.fixture
-def access(job_environment: Mapping[str, str]) -> S3Access:
-    return S3Access.from_environment(job_environment)
+def access(embedded_aws: EmbeddedAws) -> S3Access:
+    return S3Access.from_environment(embedded_aws.environment)
 
 
 def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
