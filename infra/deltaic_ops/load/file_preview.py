@@ -64,6 +64,7 @@ def preview(paths: Sequence[Path], options: LoadOptions) -> Iterator[FilePreview
     with tempfile.TemporaryDirectory(prefix="deltaic-load-") as folder, duckdb.connect(f"{folder}/rows.db") as database:
         threads = min(os.cpu_count() or 2, 4)
         database.execute(f"SET memory_limit = '800MB'; SET TimeZone = 'UTC'; SET threads = {threads}")
+        database.execute("SET force_compression = 'uncompressed'")  # the rows are read once, and then deleted
         result = FilePreview(paths, database)
         try:
             if kind in {"json", "parquet"}:
