@@ -6,6 +6,7 @@ import deltalake
 import pyarrow as pa
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import FilledServer
+from pyiceberg.catalog.glue import GlueCatalog
 
 SHARE: Final = "lent"
 FOLDER: Final[dict[str, Any]] = {"access_modes": ("url", "dir"), "history": True}
@@ -38,3 +39,17 @@ def options(server: FilledServer) -> dict[str, str]:
     """Return the storage options of `deltalake` for the bucket."""
     variables = {name: value for name, value in server.environment.items() if name.startswith("AWS_")}
     return {**variables, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
+
+
+def glue_writer(server: FilledServer) -> GlueCatalog:
+    """Return a catalog that writes Iceberg tables into the server's AWS Glue, as its administrator."""
+    environment = server.environment
+    options = {
+        "access-key-id": environment["AWS_ACCESS_KEY_ID"],
+        "secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
+        "endpoint": environment["AWS_ENDPOINT_URL"],
+        "region": environment["AWS_REGION"],
+    }
+    return GlueCatalog(
+        "writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in options.items()}
+    )

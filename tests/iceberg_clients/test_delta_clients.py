@@ -13,6 +13,7 @@ import pytest
 from contract.recipient import Recipient, Reply, Table
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import FilledServer
+from iceberg_clients.tables import glue_writer
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -39,16 +40,7 @@ def _rows(first: int, count: int = 12) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def writer(server: FilledServer) -> GlueCatalog:
-    environment = server.environment
-    options = {
-        "access-key-id": environment["AWS_ACCESS_KEY_ID"],
-        "secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
-        "endpoint": environment["AWS_ENDPOINT_URL"],
-        "region": environment["AWS_REGION"],
-    }
-    catalog = GlueCatalog(
-        "writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in options.items()}
-    )
+    catalog = glue_writer(server)
     catalog.create_namespace("lake")
     return catalog
 

@@ -12,8 +12,7 @@ from deltaic.errors import InvalidParameter
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import FilledServer
 from iceberg_clients.catalog import Catalog, SignedFiles, refused
-from iceberg_clients.tables import ORDERS
-from pyiceberg.catalog.glue import GlueCatalog
+from iceberg_clients.tables import ORDERS, glue_writer
 from pyiceberg.catalog.rest import RestCatalog
 
 SHARE: Final = "iced"
@@ -24,15 +23,7 @@ ROOT: Final = f"s3://{DATA_BUCKET}/iced/orders"
 @pytest.fixture(scope="module")
 def metadata(server: FilledServer) -> str:
     """Write an Iceberg table with two snapshots in AWS Glue; return its metadata location."""
-    environment = server.environment
-    keys = {
-        "access-key-id": environment["AWS_ACCESS_KEY_ID"],
-        "secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
-    }
-    options = {**keys, "endpoint": environment["AWS_ENDPOINT_URL"], "region": environment["AWS_REGION"]}
-    writer = GlueCatalog(
-        "writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in options.items()}
-    )
+    writer = glue_writer(server)
     writer.create_namespace("sales")
     table = writer.create_table("sales.orders", ORDERS.schema, location=ROOT)
     table.append(ORDERS)
