@@ -132,7 +132,7 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
     """Format of the table. Iceberg clients read an Iceberg table's own metadata and its folder (access mode `dir`)."""
 
     metadata_location: str = ""
-    """Metadata file of an Iceberg table, or `glue://database/table`; empty: the file that its version hint names."""
+    """Metadata file of an Iceberg table, or a name (`glue://...`, `s3tables://...`); empty: see the version hint."""
 
     followed: bool = False
     """Whether a check of a followed source added the table, and may hide it (deltaic.catalog.admin.follow_admin)."""
