@@ -103,6 +103,11 @@ CASES = {
         b'item,price,share\nx,"$1,234.50",12.5%\ny,$3,7 %\n',
         "SELECT * FROM (VALUES ('x', 1234.5::DOUBLE, 12.5::DOUBLE), ('y', 3, 7))",
     ),
+    "apostrophes and spaces between thousands": Case(
+        "a.csv",
+        b"franc;euro;count\n1'234.5;1 234,5;1'000'000\n-0.5;12;2\n",
+        "SELECT * FROM (VALUES (1234.5::DOUBLE, 1234.5::DOUBLE, 1000000), (-0.5, 12, 2))",
+    ),
     "two currencies stay text": Case("a.csv", b"price\n$3\n4 EUR\n", "SELECT * FROM " + CSV + "',')"),
     "mixed formats of dates": Case(
         "a.csv",

@@ -46,8 +46,10 @@ def _number(type_: str, decimal: str, sign: str) -> TextReading:
         fraction = rf"([{decimal}]\d{{0,{type_.rstrip(')').rpartition(',')[2]}}}0*)?"
     pattern = rf"[-+]?(0|[1-9]\d{digits}|[1-9]\d{{0,2}}([{groups}]\d{{3}})+)?{fraction}"
     text = f"trim(replace({{v}}, '{sign}', ''))" if sign else "{v}"
-    plain = f"replace(translate({text}, '{groups}', ''), ',', '.')"
-    sql = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({plain} AS {type_}) END"
+    # replace() is fast, but removes one separator: translate() is used only for values that have another one.
+    plain = [f"replace({text}, '{groups[0]}', '')", f"translate({text}, '{groups}', '')"]
+    casts = ", ".join(f"TRY_CAST(replace({each}, ',', '.') AS {type_})" for each in plain)
+    sql = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN coalesce({casts}) END"
     return TextReading(type_, sql, decimal, sign=sign)
 
 
