@@ -211,8 +211,12 @@ def test_refresh_removes_only_the_request_that_it_read(catalog: Catalog) -> None
     admin = catalog.admin
     fill(admin)
     create_view(admin)
-    first = admin.views.request_refresh("s", "d", "mine")
-    second = admin.views.request_refresh("s", "d", "mine")
+    admin.grants.create("alice", "s")
+    requested = []
+    for site in ("Turku", "Oulu"):
+        admin.recipients.update("alice", add_properties={"site": site})
+        requested.append(admin.views.get("s", "d", "mine"))
+    first, second = requested
     assert first.requested_at is not None
     assert second.requested_at is not None
     assert second.requested_at > first.requested_at

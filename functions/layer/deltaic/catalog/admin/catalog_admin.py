@@ -55,7 +55,7 @@ class CatalogAdmin:
         self.storages = StorageAdmin(records, secrets)
         partitions, requests = ViewPartitions(records), ViewRequests(records)
         self.tables = TableAdmin(records, partitions)
-        self.views = ViewAdmin(records, self.tables, partitions, requests)
+        self.views = ViewAdmin(records, self.tables, partitions)
         self.volumes = FolderAdmin(records, Volume)
         self.skills = FolderAdmin(records, Skill)
         self.models = ModelAdmin(records)

@@ -10,7 +10,7 @@ from deltaic.catalog.admin.entry_admin import checked_location
 from deltaic.catalog.admin.records import Change, Checks, Records, checked, checked_id
 from deltaic.catalog.admin.table_admin import TableAdmin
 from deltaic.catalog.admin.view_partitions import BATCH_SIZE, ViewPartitions
-from deltaic.catalog.admin.view_requests import ViewRequests, refresh_request
+from deltaic.catalog.admin.view_requests import refresh_request
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Table, View, now
 from deltaic.catalog.writes import Writes
@@ -33,12 +33,9 @@ class ViewSettings(TypedDict, total=False):
 class ViewAdmin:
     """Create, get, list, update and delete views, and store the results of refreshes; runs no SQL."""
 
-    def __init__(
-        self, records: Records, tables: TableAdmin, partitions: ViewPartitions, requests: ViewRequests
-    ) -> None:
+    def __init__(self, records: Records, tables: TableAdmin, partitions: ViewPartitions) -> None:
         self._records = records
         self._tables = tables
-        self._requests = requests
         self.partitions = partitions
 
     def create(  # noqa: PLR0913 -- the attributes of a view
@@ -170,10 +167,6 @@ class ViewAdmin:
         if table.view_properties is None:
             raise NotFound(f"'{share}.{schema}.{name}' is a table, not a view: use deltaic table delete")
         return self._tables.delete(share, schema, name)
-
-    def request_refresh(self, share: str, schema: str, name: str) -> View:
-        """Request a refresh of a view; raises NotFound."""
-        return self._requests.request(share, schema, name)
 
     def record_refresh(self, view: View, result: Mapping[str, Any], *, keep_request: bool) -> View:
         """Store the result of a refresh; `view` is the definition that the refresh read at its start.
