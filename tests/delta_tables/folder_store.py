@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deltaic.delta.store import LogFile
-from deltaic.storage.byte_ranges import coalesce
+from deltaic.storage.byte_ranges import coalesce, cut
 
 
 @dataclass
@@ -32,9 +32,10 @@ class FolderStore:
         return [self.get(path) for path in paths]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        self.calls += [f"range {path} {start}-{end}" for start, end in coalesce(ranges)]
+        merged = coalesce(ranges)
+        self.calls += [f"range {path} {start}-{end}" for start, end in merged]
         content = self._read(path)
-        return [content[start:end] for start, end in ranges]
+        return cut(ranges, merged, [content[start:end] for start, end in merged], path)
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
         self.calls.append(f"tail {path}")

@@ -108,6 +108,13 @@ _EVOLVED: Final[dict[str, list[Step]]] = {
         f"insert into {{t}} {_SOME.format(100, 200)}",
         "delete from {t} where name in ('1', '5')",
     ],
+    "dropped_files_with_deletes": [
+        _table("id bigint, name string, amount double", "VERSION", _MERGE_ON_READ, partitioned="name"),
+        f"insert into {{t}} {_SOME.format(0, 100)}",
+        "delete from {t} where id % 10 = 3",
+        "delete from {t} where name = '3'",
+        f"insert into {{t}} {_SOME.format(100, 200)}",
+    ],
     "overwritten": [
         _table("id bigint, name string, amount double", "VERSION", partitioned="name"),
         f"insert into {{t}} {_SOME.format(0, 100)}",

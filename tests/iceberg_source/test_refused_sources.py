@@ -3,11 +3,14 @@
 import json
 from collections.abc import Sequence
 from copy import deepcopy
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import fastavro
 import pytest
+from delta_tables.folder_store import FolderStore
+from deltaic.delta.deletion_vectors import read_framed
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 from deltaic.iceberg_source.source_log import IcebergLog
 from iceberg_source.folder_catalog import open_source
@@ -85,8 +88,10 @@ def _log(folder: Path, fields: Sequence[Any] = (ID,), **changes: Any) -> Iceberg
     return open_source(folder.as_uri(), f"{folder.as_uri()}/x.json")
 
 
-def _write(folder: Path, *, deletes: bool = False, files: int = 1, **file: Any) -> None:
-    """Write a manifest list with one manifest, which has one file, or the same one several times."""
+def _write(
+    folder: Path, *, deletes: bool = False, files: int = 1, name: str = "m", after: bool = False, **file: Any
+) -> None:
+    """Write a manifest with one file, or the same one several times, and a list of it `after` those in the list."""
     data_file = {
         "content": 0, "file_path": f"{folder.as_uri()}/a.parquet", "file_format": "PARQUET", "partition": {},
         "record_count": 1, "file_size_in_bytes": 9, "value_counts": None, "key_metadata": None, **file,
@@ -94,15 +99,16 @@ def _write(folder: Path, *, deletes: bool = False, files: int = 1, **file: Any) 
     schema: Any = deepcopy(ENTRY)
     columns = [{"name": name, "type": ["null", "double"]} for name in data_file["partition"]]
     schema["fields"][1]["type"]["fields"][3]["type"]["fields"] = columns
-    with (folder / "m.avro").open("wb") as target:
+    with (folder / f"{name}.avro").open("wb") as target:
         fastavro.writer(target, schema, [{"status": 1, "data_file": data_file}] * files)
     row = {
-        "manifest_path": f"{folder.as_uri()}/m.avro", "partition_spec_id": 0, "content": int(deletes),
+        "manifest_path": f"{folder.as_uri()}/{name}.avro", "partition_spec_id": 0, "content": int(deletes),
         "sequence_number": 3, "added_snapshot_id": 7, "added_files_count": 1, "existing_files_count": 0,
         "deleted_files_count": 0,
     }  # fmt: skip
+    rows = [*(fastavro.reader(BytesIO((folder / "l.avro").read_bytes())) if after else ()), row]
     with (folder / "l.avro").open("wb") as target:
-        fastavro.writer(target, LISTED, [row])
+        fastavro.writer(target, LISTED, rows)
 
 
 def _read(log: IcebergLog) -> list[Any]:
@@ -217,6 +223,44 @@ def test_a_vector_at_an_impossible_position_is_an_error(tmp_path: Path, offset: 
     _write(tmp_path, deletes=True, **vector)
     with pytest.raises(TableUnreadable, match="ask its provider"):
         _read(_log(tmp_path))
+
+
+def test_a_truncated_puffin_file_is_an_error_of_the_table(tmp_path: Path) -> None:
+    """Clients would repeat the request for minutes after a 503."""
+    (tmp_path / "v.puffin").write_bytes(b"PFA1" + bytes(50))
+    vector: dict[str, Any] = {"content": 1, "file_format": "PUFFIN", "file_path": f"{tmp_path.as_uri()}/v.puffin"}
+    _write(tmp_path, deletes=True, **vector, content_offset=4, content_size_in_bytes=58)
+    store, deletes = FolderStore(tmp_path), _log(tmp_path).snapshot().deletes.deletes
+    with pytest.raises(TableUnreadable, match=r"v\.puffin is corrupt: it ends before"):
+        read_framed(store, [delete.vector for found in deletes.values() for delete in found])
+
+
+@pytest.mark.parametrize("kind", ["data", "delete"])
+def test_a_truncated_manifest_list_is_not_half_a_table(tmp_path: Path, kind: str) -> None:
+    _write(tmp_path, deletes=kind == "delete")
+    summary = {"total-data-files": "0", "total-delete-files": "0", f"total-{kind}-files": "1"}
+    entry = {"snapshot-id": 7, "timestamp-ms": 5, "sequence-number": 3, "schema-id": 0, "summary": summary}
+    changes: dict[str, Any] = {"snapshots": [{**entry, "manifest-list": f"{tmp_path.as_uri()}/l.avro"}]}
+    _log(tmp_path, **changes).snapshot()
+    whole = (tmp_path / "l.avro").read_bytes()
+    marker = whole[-16:]  # it also ends the header
+    (tmp_path / "l.avro").write_bytes(whole[: whole.index(marker) + 16])
+    with pytest.raises(TableUnreadable, match=rf"l\.avro is corrupt: it lacks {kind} files"):
+        _log(tmp_path, **changes).snapshot()
+
+
+@pytest.mark.parametrize("default", ["parquet", "ORC"])
+def test_files_of_another_format_after_others_are_refused_before_the_response(tmp_path: Path, default: str) -> None:
+    _write(tmp_path, files=2000)
+    _write(tmp_path, name="n", after=True, file_path=f"{tmp_path.as_uri()}/b.orc", file_format="ORC")
+    log = _log(tmp_path, properties={"write.format.default": default})
+    if default == "parquet":  # the metadata does not have the formats, so that the first response fails at the file
+        files = log.snapshot().load_commits().scan()
+        assert next(files).files.num_rows
+        with pytest.raises(UnsupportedOperation, match="the format ORC"):
+            list(files)
+    with pytest.raises(UnsupportedOperation, match="the format ORC"):
+        log.snapshot().load_commits().scan()
 
 
 @pytest.mark.parametrize("name", ["l.avro", "m.avro"])

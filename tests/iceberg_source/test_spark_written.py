@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltaic.delta.actions import Add, AddCdcFile, Remove
 from deltaic.delta.commit_changes import FileChange
+from deltaic.delta.features import DELETION_VECTORS
 from deltaic.errors import UnsupportedOperation
 from deltaic.iceberg_source.source_log import IcebergLog
 from golden.workbench import as_arrow
@@ -80,3 +81,4 @@ def _check_changes(log: IcebergLog, version: int) -> None:
         assert not isinstance(action, AddCdcFile)
         vector = after[action.path] if isinstance(action, Add) else before[action.path]
         assert (action.deletion_vector and action.deletion_vector.row) == vector
+        assert not vector or DELETION_VECTORS in (log.snapshot().protocol.reader_features or ())

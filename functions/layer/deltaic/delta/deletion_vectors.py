@@ -16,7 +16,7 @@ import msgspec
 
 from deltaic.delta.log_files import reading
 from deltaic.delta.store import TableStore
-from deltaic.errors import TableUnreadable
+from deltaic.errors import TableUnreadable, Unavailable
 
 _Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _BASE85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -118,7 +118,7 @@ def decode_z85(text: str) -> bytes:
 def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
     """Read the bytes in the `framed_range` of each vector from its file; None for an inline or missing vector.
 
-    Raises TableUnreadable for a missing file.
+    Raises TableUnreadable for a missing or truncated file.
     """
     framed: list[bytes | None] = [None] * len(vectors)
     positions_by_path: dict[str, list[tuple[int, tuple[int, int]]]] = {}
@@ -130,8 +130,13 @@ def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> 
             positions_by_path.setdefault(path, []).append((position, framed_range(start, vector.size_in_bytes)))
 
     def read(path: str) -> None:
+        ranges = [range_ for _, range_ in positions_by_path[path]]
         with reading(path):
-            pieces = store.get_ranges(path, [range_ for _, range_ in positions_by_path[path]])
+            try:
+                pieces = store.get_ranges(path, ranges)
+            except Unavailable as failure:
+                is_truncated = store.get_tail(path, 1)[1] < max(end for _, end in ranges)
+                raise (ValueError("it ends before its deletion vectors") if is_truncated else failure) from None
         for (position, _), piece in zip(positions_by_path[path], pieces, strict=True):
             framed[position] = bytes(piece)
 

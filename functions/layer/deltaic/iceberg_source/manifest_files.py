@@ -14,7 +14,6 @@ import fastavro
 import msgspec
 import pyarrow as pa
 
-from deltaic.delta.log_files import check_length
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.delta_schema import Path, column_error
@@ -90,9 +89,9 @@ class TablePaths:
         return path if path.startswith("s3://") else path.replace("%", "%25")
 
 
-def decode_manifest_list(paths: TablePaths, content: bytes) -> list[SourceManifest]:
-    """Return the manifests of a snapshot, in the list's order."""
-    return [
+def decode_manifest_list(paths: TablePaths, content: bytes, summary: Mapping[str, str]) -> list[SourceManifest]:
+    """Return the manifests of a snapshot, in the list's order; raises ValueError if it lacks files of the `summary`."""
+    manifests = [
         SourceManifest(
             path=paths.stored(record["manifest_path"]),
             spec_id=record["partition_spec_id"],
@@ -109,6 +108,11 @@ def decode_manifest_list(paths: TablePaths, content: bytes) -> list[SourceManife
         )
         for record in _records(content)
     ]
+    for kind, is_deletes in (("data", False), ("delete", True)):
+        live = sum(manifest.live for manifest in manifests if manifest.is_deletes == is_deletes)
+        if live < int(summary.get(f"total-{kind}-files", 0)):  # a truncated list can be a valid file
+            raise ValueError(f"it lacks {kind} files that the snapshot has")
+    return manifests
 
 
 class ManifestReader(msgspec.Struct, frozen=True):
@@ -186,10 +190,11 @@ def list_files(
 ) -> Iterator[tuple[Record, int, int]]:
     """Yield the files of a manifest with these statuses, each with its inherited sequence number and snapshot id.
 
-    Raises UnsupportedOperation for encrypted files, and Unavailable for a truncated manifest: whole blocks of it would
+    Raises UnsupportedOperation for encrypted files, and ValueError for a truncated manifest: whole blocks of it would
     look complete.
     """
-    check_length(manifest.path, len(content), len(content) if manifest.length is None else manifest.length)
+    if manifest.length not in {None, len(content)}:
+        raise ValueError("its length differs from that in the manifest list")
     for entry in _records(content):
         if entry["status"] not in statuses:
             continue

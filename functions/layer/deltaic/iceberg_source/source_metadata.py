@@ -18,8 +18,6 @@ from deltaic.delta.log_files import public_path, reading
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable
 from deltaic.iceberg.refusals import unshareable
 
-_SUPPORTED: Final = (2, 3)
-
 
 class SourceSnapshot(msgspec.Struct, frozen=True, rename="kebab"):
     """A snapshot in the metadata."""
@@ -159,7 +157,7 @@ def decode_metadata_file(document: bytes, path: str) -> SourceMetadata:
     """
     with decoding(path):
         metadata = _decoder.decode(gzip.decompress(document) if ".gz." in path else document)
-    if metadata.format_version not in _SUPPORTED:
+    if metadata.format_version not in {2, 3}:
         raise unshareable(
             f"it has version {metadata.format_version} of the Iceberg format, and this server reads versions 2 and 3",
             "upgrade it (property format-version)",

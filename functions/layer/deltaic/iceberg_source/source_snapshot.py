@@ -20,7 +20,7 @@ from deltaic.delta.scan.file_order import Scan
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.snapshot import BATCH_ROWS, Snapshot
 from deltaic.delta.store import TableStore
-from deltaic.errors import MalformedRequest
+from deltaic.errors import MalformedRequest, UnsupportedOperation
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.delta_schema import NAME_MAPPING, ColumnHistory, DeltaSchema
 from deltaic.iceberg_source.manifest_files import (
@@ -39,7 +39,6 @@ _AT_ONCE: Final = 8
 """Manifests that are read in parallel."""
 _MOST_CACHED: Final = 128
 """Pieces of one manifest that are kept in memory until the manifest is decoded, and then cached."""
-_NO_CACHE: Final = RowGroupCache(0)
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_COLUMN: Final = 1500
@@ -69,6 +68,7 @@ class IcebergSnapshot(Snapshot):
     """Version of an Iceberg table, whose manifests are read when they are needed; threads can share it."""
 
     inlines_vectors = True
+    checkpoint_version = None
 
     def __init__(self, table: IcebergSource, version: int, snapshot: SourceSnapshot | None) -> None:
         """Read the manifest list; raises UnsupportedOperation for what Delta Sharing clients cannot read."""
@@ -76,6 +76,7 @@ class IcebergSnapshot(Snapshot):
         self._version = version
         self.entry = snapshot
         self._filtered_totals = {}
+        self._refusal: UnsupportedOperation | None = None
         metadata = table.metadata
         is_latest = snapshot is metadata.current
         schema_id = metadata.current_schema_id if is_latest or snapshot is None else snapshot.schema_id
@@ -91,10 +92,11 @@ class IcebergSnapshot(Snapshot):
         if snapshot is not None:
             path = table.paths.stored(snapshot.manifest_list)
             with decoding(path):
-                self.manifests = decode_manifest_list(table.paths, table.store.get(path))
+                self.manifests = decode_manifest_list(table.paths, table.store.get(path), snapshot.summary)
         live = [manifest for manifest in self.manifests if manifest.live]
         self._manifests = [manifest for manifest in live if not manifest.is_deletes]
         self._delete_manifests = [manifest for manifest in live if manifest.is_deletes]
+        self.has_deletion_vectors = bool(self._delete_manifests)
         specs = metadata.specs_by_id
         used = sorted((manifest.spec_id, at) for at, manifest in enumerate(self._manifests))
         self._partition_columns = self._schema.partition_columns(
@@ -123,11 +125,6 @@ class IcebergSnapshot(Snapshot):
         parts = (self._schema.columns, _BYTES_PER_COLUMN), (self.manifests, _BYTES_PER_MANIFEST)
         return _SNAPSHOT_BYTES + sum(len(part) * size for part, size in parts) + deletes * _BYTES_PER_DELETE
 
-    @property
-    def checkpoint_version(self) -> None:
-        """None, because Iceberg tables have no checkpoints."""
-        return
-
     @cached_property
     def identity(self) -> Hashable:
         """Key of the content of this version."""
@@ -151,13 +148,9 @@ class IcebergSnapshot(Snapshot):
         if self._schema.by_id:
             largest = str(self._source.metadata.last_column_id)
             configuration |= {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": largest}
-        if self._delete_manifests:
-            configuration["delta.enableDeletionVectors"] = "true"
-        features = [*self._schema.features, *([DELETION_VECTORS] if self._delete_manifests else [])]
-        protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 4}
-        if features:
-            lists = {"readerFeatures": features, "writerFeatures": [*features, "changeDataFeed"]}
-            protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **lists}
+        features = [*self._schema.features, DELETION_VECTORS]  # changes can contain vectors of an earlier version
+        lists = {"readerFeatures": features, "writerFeatures": [*features, "changeDataFeed"]}
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **lists}
         metadata = {
             "id": self._source.metadata.table_uuid,
             "schemaString": msgspec.json.encode(self._schema.fields).decode(),
@@ -167,9 +160,12 @@ class IcebergSnapshot(Snapshot):
         return parse_protocol(protocol, "protocol"), parse_metadata(metadata, "metaData")
 
     def load_commits(self) -> Self:
-        """Read the deletes, and check all files for columns with defaults: errors come before the response begins."""
-        needs_columns = self.reader.defaults or self.reader.only_in_partitions
-        _ = self.deletes, needs_columns and self._count(None, files_follow=True)
+        """Read the deletes, and all files if some are likely to be refused: errors come before the response begins."""
+        if self._refusal:  # an earlier response ended at this file
+            raise self._refusal.with_traceback(None)
+        file_format = self._source.metadata.properties.get("write.format.default", "parquet").lower()
+        needs_all = self.reader.defaults or self.reader.only_in_partitions or file_format != "parquet"
+        _ = self.deletes, needs_all and self._count(None, files_follow=True)
         return self
 
     def _only_in_partitions(self) -> set[int]:
@@ -225,7 +221,7 @@ class IcebergSnapshot(Snapshot):
             first = max(start.row - row, 0) if start and number == first_manifest else 0
             if first >= piece.files.num_rows:
                 continue
-            scan = Scan(piece.files, lambda *_: None, (), file_filter, batch_rows, _NO_CACHE, "")
+            scan = Scan(piece.files, lambda *_: None, (), file_filter, batch_rows, RowGroupCache(0), "")
             for batch in scan.run(Position("", 0, 0, first)):
                 position = Position(self._bases[number], 1, 0, row + batch.start.row)
                 yield replace(self._with_vectors(batch, piece, self._manifests[number]), start=position)
@@ -269,10 +265,14 @@ class IcebergSnapshot(Snapshot):
     def _decode(self, number: int, content: bytes) -> Iterator[ManifestPiece]:
         """Yield the pieces of a manifest, and then cache them if they are not too many: manifests never change."""
         pieces: list[ManifestPiece] = []
-        for piece in self.reader.pieces(self._manifests[number], content):
-            if len(pieces) <= _MOST_CACHED:
-                pieces.append(piece)
-            yield piece
+        try:
+            for piece in self.reader.pieces(self._manifests[number], content):
+                if len(pieces) <= _MOST_CACHED:
+                    pieces.append(piece)
+                yield piece
+        except UnsupportedOperation as refusal:
+            self._refusal = refusal
+            raise
         if len(pieces) > _MOST_CACHED:
             return
         size = sum(piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys) for piece in pieces)
