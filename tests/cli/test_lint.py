@@ -33,9 +33,24 @@ def column(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
+def mapped_column(name: str, kind: str, number: int) -> dict[str, Any]:
+    mapping = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name}
+    return {**column(name, kind), "metadata": mapping}
+
+
 LOGS: dict[str, list[list[Any]]] = {
     "fine": [FINE],
-    "mapped": [[WITH_MAPPING, metadata(MAPPED)]],
+    "mapped": [
+        [
+            WITH_MAPPING,
+            metadata(
+                MAPPED,
+                json.dumps(
+                    {"type": "struct", "fields": [mapped_column("p", "string", 1), mapped_column("x", "long", 2)]}
+                ),
+            ),
+        ]
+    ],
     "untold": [[protocol(), metadata(FEED), add("f.parquet", stats=None), add("g.parquet", stats=stats())]],
     "small": [[protocol(), metadata(FEED), *(add(f"{number}.parquet", stats=stats()) for number in range(101))]],
     "long": [FINE, *([] for _ in range(101))],
@@ -157,6 +172,21 @@ def test_lint_lists_which_clients_can_read_the_table(deltaic: Deltaic, lake: str
         ("delta format", True),
         ("parquet format", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "clients"),
+    [("fine", {"iceberg-rust"}), ("mapped", {"iceberg-rust", "ClickHouse", "delta_scan of DuckDB"})],
+)
+def test_clients_that_return_nulls_without_an_error_are_named(
+    deltaic: Deltaic, lake: str, name: str, clients: set[str]
+) -> None:
+    output = deltaic.json(f"lint {lake}/{name}")
+    findings = [finding["said"] for finding in output["findings"]]
+    remarks = "; ".join(client["remark"] for client in output["clients"])
+    for client in ("iceberg-rust", "ClickHouse", "delta_scan of DuckDB"):
+        warned_of = any(finding.startswith(client) and "silently returns nulls in" in finding for finding in findings)
+        assert (warned_of, client in remarks) == (client in clients, client in clients)
 
 
 def test_a_folder_that_contains_a_filtered_table_cannot_be_shared(

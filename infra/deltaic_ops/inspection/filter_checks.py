@@ -31,7 +31,7 @@ from deltaic_ops.inspection.shared_schema import (
     check_hidden,
     folder_limits,
     history_limits,
-    incompatible_with_iceberg,
+    iceberg_limits,
 )
 from deltaic_ops.inspection.survey import survey
 from deltaic_ops.inspection.table_lint import lint_warnings
@@ -98,7 +98,7 @@ def validate_table(
     if surveyed:
         lines = lint_warnings(surveyed, table)
     else:
-        checks = ((by_folder, folder_limits), (with_history, history_limits), (by_iceberg, incompatible_with_iceberg))
+        checks = ((by_folder, folder_limits), (with_history, history_limits), (by_iceberg, iceberg_limits))
         lines = [line for applies, check in checks if applies for line in check(schema)]
     return stored, [*lines, *unknown, *(_warn_recipients(admin, stored) if rows else [])]
 
@@ -130,7 +130,7 @@ def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[
     try:
         if table.format == "iceberg":
             return [*filter(None, [schemas().check_iceberg(table)])]
-        return list(incompatible_with_iceberg(schemas().read(table)))
+        return list(iceberg_limits(schemas().read(table)))
     except DeltaicError as refusal:
         return [f"cannot check whether Iceberg clients can read the table: {refusal.message}"]
 

@@ -250,6 +250,11 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
             "the table uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
             "and polars rejects the table; QueryBuilder of deltalake reads it"
         )
+        if schema.metadata.partition_columns:
+            yield (
+                "delta_scan of DuckDB silently returns nulls in the partition columns of a table with column mapping: "
+                "query the rows of deltalake's QueryBuilder with DuckDB"
+            )
     if unsupported := unsupported_in_folders(schema):
         yield f"deltalake and polars cannot read {', '.join(sorted(unsupported))}: add access mode url"
     odd = set(schema.metadata.partition_columns)
@@ -269,6 +274,30 @@ def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
         iceberg_schema(schema.metadata)
     except DeltaicError as refusal:
         yield f"Iceberg clients cannot read the table: {refusal.message}"
+
+
+def iceberg_limits(schema: SharedSchema) -> Iterator[str]:
+    """Yield limitations for Iceberg clients: why they cannot read the table, or what some of them misread."""
+    refusals = list(incompatible_with_iceberg(schema))
+    yield from refusals or misread_by_iceberg_clients(schema)
+
+
+def misread_by_iceberg_clients(schema: SharedSchema) -> Iterator[str]:
+    """Yield where Iceberg clients return nulls without an error (pyiceberg-core 0.11, ClickHouse 26.9)."""
+    is_mapped = COLUMN_MAPPING in live_features(schema.protocol, schema.metadata)
+    nested = (
+        [] if is_mapped else [field["name"] for field in _fields(schema.metadata) if isinstance(field["type"], dict)]
+    )
+    if columns := [*schema.metadata.partition_columns, *nested]:
+        yield (
+            f"iceberg-rust (DataFusion, pyiceberg-core) silently returns nulls in {', '.join(columns)}: it reads "
+            "neither partition values nor nested columns without field ids; pyiceberg with PyArrow does"
+        )
+    if is_mapped:
+        yield (
+            "ClickHouse silently returns nulls in renamed columns if the files were written before column mapping; "
+            "pyiceberg, Spark and DuckDB read them"
+        )
 
 
 def history_limits(schema: SharedSchema) -> Iterator[str]:

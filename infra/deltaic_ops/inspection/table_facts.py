@@ -14,6 +14,7 @@ from deltaic_ops.inspection.shared_schema import (
     folder_limits,
     incompatible_with_iceberg,
     is_odd,
+    misread_by_iceberg_clients,
     unsupported_in_folders,
 )
 
@@ -45,17 +46,21 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     )
     by_folder = table is None or "dir" in table.client_modes
     yield ClientReads(
-        "credentials for the folder: deltalake, polars, duckdb, daft",
+        "credentials for the folder: deltalake, polars, duckdb, daft, Snowflake, BigQuery",
         by_folder and not (unsupported_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
         "; ".join(folder_limits(schema)) if by_folder else _folder_remark(table),
     )
     is_iceberg = table is not None and table.format == "iceberg"
     unread = [] if is_iceberg else list(incompatible_with_iceberg(schema))
     open_to_iceberg = table is None or bool(table.iceberg)
+    if not open_to_iceberg:
+        limits = ["needs --iceberg signed" + " --access-mode dir" * is_iceberg]
+    else:
+        limits = [] if is_iceberg else list(misread_by_iceberg_clients(schema))
     yield ClientReads(
         "Iceberg: pyiceberg, Spark, DuckDB",
         open_to_iceberg and not unread,
-        "; ".join(unread) or ("" if open_to_iceberg else "needs --iceberg signed" + " --access-mode dir" * is_iceberg),
+        "; ".join(unread or limits),
     )
 
 

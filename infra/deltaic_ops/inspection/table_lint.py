@@ -11,7 +11,7 @@ from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
 from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
-from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, history_limits, incompatible_with_iceberg
+from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, history_limits, iceberg_limits
 from deltaic_ops.inspection.survey import Survey
 
 MANY_COMMITS = 100
@@ -65,7 +65,7 @@ def _check_table(survey: Survey) -> Iterator[Finding]:
     yield from _check_files(survey)
     yield from _check_history(survey)
     yield from _check_folder(survey)
-    problems = incompatible_with_iceberg(survey.schema)
+    problems = iceberg_limits(survey.schema)
     yield from _warn("Iceberg", "Iceberg clients can read the table (--iceberg)", problems)
 
 
