@@ -133,7 +133,7 @@ def test_verify_reads_volumes_skills_models_and_iceberg_tables(
         s3.delete_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json")
         admin.volumes.update(*path, "files", location="s3://no-such-bucket-anywhere/files")
         failed = {check: message for check, (holds, message) in read_findings().items() if not holds}
-        assert failed.pop(f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients") == "406"
+        assert failed.pop(f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients") == "400"
         assert failed == {f"lists the files of the volume {SHARE}.Tables.files": "400, none"}
     finally:
         for name in ("files", "folder"):

@@ -141,7 +141,7 @@ def test_failed_generation_is_refused_permanently(large: FilledServer, catalog_c
     catalog = catalog_client()
     check_unfinished(catalog.recipient.get(catalog.table("misread")))
     wait_until_ended(large, "misread")
-    refused(catalog.recipient.get(catalog.table("misread")), 406, "UnsupportedOperationException", "'ID'")
+    refused(catalog.recipient.get(catalog.table("misread")), 400, "IllegalArgumentException", "'ID'")
     assert len(notes(large, "misread")) == 2
 
 
@@ -168,7 +168,7 @@ def test_lost_generation_is_restarted_at_most_once_an_hour(
     assert notes(large, "died") == [first]  # the function may still run
     note(large, first, 901, version=1)
     note(large, second, 901, version=1)
-    refused(load(), 406, "UnsupportedOperationException", "compact")
+    refused(load(), 400, "IllegalArgumentException", "compact")
     assert notes(large, "died") == [first, second]
     note(large, second, 3601, version=1)
     check_unfinished(load())

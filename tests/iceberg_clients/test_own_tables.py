@@ -103,7 +103,7 @@ def test_only_files_in_the_folder_are_signed(iceberg_catalog: Callable[..., Cata
     ],
 )
 def test_unreadable_metadata_has_a_clear_error(iceberg_catalog: Callable[..., Catalog], name: str, text: str) -> None:
-    refused(iceberg_catalog().recipient.get(iceberg_catalog().table(name)), 406, "UnsupportedOperationException", text)
+    refused(iceberg_catalog().recipient.get(iceberg_catalog().table(name)), 400, "IllegalArgumentException", text)
 
 
 def test_delta_clients_get_the_iceberg_endpoint(server: FilledServer, iceberg_catalog: Callable[..., Catalog]) -> None:

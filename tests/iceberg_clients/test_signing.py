@@ -217,7 +217,7 @@ def test_signed_bytes_count_against_the_limit(
     limited: tuple[Catalog, Callable[[], int]], server: FilledServer, tmp_path: Path
 ) -> None:
     client, counted_bytes = limited
-    refused(client.recipient.get(client.table("vended")), 406, "UnsupportedOperationException", "a day")
+    refused(client.recipient.get(client.table("vended")), 400, "IllegalArgumentException", "a day")
     loaded = client.load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
     size = server.client("s3").head_object(Bucket=DATA_BUCKET, Key=uri.removeprefix(f"s3://{DATA_BUCKET}/"))

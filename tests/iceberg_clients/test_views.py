@@ -73,4 +73,4 @@ def test_recipient_without_rows_is_told_to_wait_for_the_refresh(
     client = catalog()
     client = Catalog(Recipient(client.recipient.endpoint, server.admin.tokens.create(recipient).secret), SHARE)
     reply = client.recipient.get(client.table(view))
-    refused(reply, 406, "UnsupportedOperationException", "has no rows for you yet")
+    refused(reply, 400, "IllegalArgumentException", "has no rows for you yet")

@@ -161,7 +161,7 @@ def used_rights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsedRights
         )
         assert {answer["statusCode"] for answer in (*loaded, *signed)} == {200}, (loaded, signed)
         # Glue does not have this table. A recipient with limits is served like others.
-        assert [answer["statusCode"] for answer in (unknown, limited, refused_request)] == [406, 200, 403]
+        assert [answer["statusCode"] for answer in (unknown, limited, refused_request)] == [400, 200, 403]
         arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
         with running() as issuer:
             federate(aws, issuer)

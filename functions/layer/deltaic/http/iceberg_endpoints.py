@@ -25,7 +25,7 @@ def iceberg_error(error: DeltaicError, request: PublicRequest | None) -> Respons
     if "table" in names:
         missing_type = "NoSuchTableException"  # also for a missing schema: Spark tries a table's name as a namespace
     headers = _JSON if error.retry_after is None else {**_JSON, "retry-after": str(error.retry_after)}
-    return Response(iceberg_bodies.status(error), headers, iceberg_bodies.error(error, missing_type))
+    return Response(error.status, headers, iceberg_bodies.error(error, missing_type))
 
 
 def answer(body: bytes) -> Response:

@@ -28,7 +28,6 @@ _TYPES: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequestException",
     HTTPStatus.UNAUTHORIZED: "NotAuthorizedException",
     HTTPStatus.FORBIDDEN: "ForbiddenException",
-    HTTPStatus.NOT_ACCEPTABLE: "UnsupportedOperationException",
     HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequestsException",
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailableException",
 }
@@ -79,14 +78,14 @@ def signed_request(uri: str, headers: Mapping[str, str]) -> bytes:
     return encode({"uri": uri, "headers": {name: [value] for name, value in headers.items()}})
 
 
-def status(failure: DeltaicError) -> int:
-    """Return the HTTP status for an error: 406 for a permanently unreadable table."""
-    unreadable = isinstance(failure, UnsupportedOperation | TableUnreadable)
-    return HTTPStatus.NOT_ACCEPTABLE if unreadable else failure.status
-
-
 def error(failure: DeltaicError, missing_type: str) -> bytes:
     """Return the error response; `missing_type` is the error's `type` if a resource is missing."""
-    code = status(failure)
-    kind = missing_type if code == HTTPStatus.NOT_FOUND else _TYPES.get(HTTPStatus(code), "InternalServerError")
-    return encode({"error": {"message": failure.message, "type": kind, "code": code}})
+    if failure.status == HTTPStatus.NOT_FOUND:
+        kind = missing_type
+    elif isinstance(failure, UnsupportedOperation | TableUnreadable):
+        # Not 406, which is for unsupported operations: ClickHouse repeats it ten times. Of the types with status 400,
+        # this is the one whose message Iceberg's Java clients show unchanged.
+        kind = "IllegalArgumentException"
+    else:
+        kind = _TYPES.get(HTTPStatus(failure.status), "InternalServerError")
+    return encode({"error": {"message": failure.message, "type": kind, "code": failure.status}})
