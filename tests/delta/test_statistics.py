@@ -70,6 +70,12 @@ def test_values(kind: pa.DataType, value: Any, text: str) -> None:
     assert render(kind, value) == text
 
 
+def test_rows_in_which_all_fields_are_null_keep_their_place() -> None:
+    stats = pa.array([{"a": 1, "b": None}, {"a": None, "b": None}, {"a": None, "b": "2"}])
+    assert json_statistics(stats).to_pylist() == ['{"a":1}', "{}", '{"b":"2"}']
+    assert json_statistics(stats[1:2]).to_pylist() == ["{}"]
+
+
 def test_statistics_keep_sparks_order_and_null_rows() -> None:
     bounds = pa.struct([("a b", pa.int64()), ('q"', pa.string())])
     kind = pa.struct(

@@ -274,12 +274,20 @@ def test_manifests_of_another_compression_are_refused_by_name(tmp_path: Path, na
         _read(_log(tmp_path))
 
 
-def test_the_files_of_a_huge_manifest_are_not_kept_in_memory(tmp_path: Path) -> None:
-    for files, is_cached in ((3000, True), (133_000, False)):
-        _write(tmp_path, files=files)
+def test_a_page_decodes_only_its_part_of_a_manifest(tmp_path: Path) -> None:
+    _write(tmp_path, files=9000)
+    whole = [batch.position(row) for batch in _log(tmp_path).snapshot().scan() for row in range(batch.files.num_rows)]
+    assert len(set(whole)) == len(whole) == 9000
+    for start in (7000, 7001, 8999):
         log = _log(tmp_path)
-        assert sum(batch.files.num_rows for batch in log.snapshot().scan()) == files
-        assert any("pieces" in str(key) for key, _ in log.table.cache.items()) == is_cached
+        page = [
+            batch.position(row)
+            for batch in log.snapshot().scan(start=whole[start])
+            for row in range(batch.files.num_rows)
+        ]
+        assert page == whole[start:]
+        pieces = [piece for key, piece in log.table.cache.items() if "piece" in str(key)]
+        assert sum(piece.files.num_rows for piece in pieces) < 4000
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 7))

@@ -126,7 +126,7 @@ def _deletes(folder: Path, partition: dict[str, Any], rows: pa.Table) -> DeleteF
 def test_position_deletes_of_a_nan_partition_apply_to_its_files(tmp_path: Path) -> None:
     rows = pa.table({"file_path": ["s3://b/t/a.parquet"], "pos": [4]})
     deletes = _deletes(tmp_path, {"x": float("nan")}, rows)
-    keys = [(sequence_number, partition_key({"partition": {"x": float("nan")}})) for sequence_number in (2, 3)]
+    keys = [(sequence_number, partition_key({"x": float("nan")})) for sequence_number in (2, 3)]
     vectors = deletes.vectors(["a.parquet"] * 2, keys, 0)
     assert [vector and vector["cardinality"] for vector in vectors] == [1, None]
 
@@ -150,8 +150,8 @@ def test_a_broken_file_of_position_deletes_is_an_error(tmp_path: Path, rows: pa.
 @pytest.mark.parametrize("name", ["long", "date", "timestamp", "decimal(4,2)", "double"])
 def test_an_empty_bound_is_no_bound(name: str) -> None:
     columns = {1: (("x",), column_type(name)), 2: (("s",), column_type("string"))}
-    bounds = {1: b"", 2: b""}
-    statistics = json.loads(encode_statistics(1, columns, (bounds, bounds, {}, {1: 0})))
+    bounds = {1: [b""], 2: [b""]}
+    statistics = json.loads(encode_statistics([1], columns, (bounds, bounds, {}, {1: [0]}))[0].as_py())
     assert statistics["minValues"] == statistics["maxValues"] == {"s": ""}
 
 

@@ -12,6 +12,7 @@ from pyarrow._compute import (
     CastOptions,
     CumulativeOptions,
     DictionaryEncodeOptions,
+    JoinOptions,
     MatchSubstringOptions,
     ReplaceSubstringOptions,
     RoundTemporalOptions,
@@ -35,6 +36,7 @@ def _cast_options(target_type: "DataType", safe: bool = True) -> CastOptions:
 
 
 _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "binary_join_element_wise": JoinOptions,
     "cast": _cast_options,
     "cumulative_sum": CumulativeOptions,
     "dictionary_encode": DictionaryEncodeOptions,
@@ -42,6 +44,7 @@ _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
     "floor_temporal": RoundTemporalOptions,
     "index_in": SetLookupOptions,
     "is_in": SetLookupOptions,
+    "match_substring": MatchSubstringOptions,
     "match_substring_regex": MatchSubstringOptions,
     "replace_substring": ReplaceSubstringOptions,
     "sort_indices": SortOptions,
@@ -67,8 +70,9 @@ def __getattr__(name: str) -> Callable[..., Any]:
             if keywords:
                 raise TypeError(f"{name} has no option class for {', '.join(keywords)}; add it to _OPTIONS")
             return function.call(arguments)
-        positional = arguments[arity:]
-        return function.call(arguments[:arity], options(*positional, **keywords) if positional or keywords else None)
+        count = len(arguments) if arity is Ellipsis else arity
+        positional = arguments[count:]
+        return function.call(arguments[:count], options(*positional, **keywords) if positional or keywords else None)
 
     globals()[name] = call
     return call

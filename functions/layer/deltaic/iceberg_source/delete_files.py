@@ -89,7 +89,7 @@ class DeleteFiles(msgspec.Struct):
                     raise unshareable(f"it has position deletes in the format {form}", _REMEDY)
                 if self.positions > _MOST_POSITIONS:
                     raise unshareable(f"it has more than {_MOST_POSITIONS:,} deleted rows", _REMEDY)
-            key = self._data_file(file) or (manifest.spec_id, partition_key(file))
+            key = self._data_file(file) or (manifest.spec_id, partition_key(file["partition"]))
             self.deletes.setdefault(key, []).append(_Delete(sequence_number, path, vector))
 
     def _data_file(self, file: dict[str, Any]) -> str:

@@ -1,47 +1,60 @@
-"""Convert bounds and counts of Iceberg files to Delta's statistics (JSON) and partition values (text).
+"""Convert bounds and counts of Iceberg files to Delta's statistics, by column.
 
 Iceberg specification, "Bound serialization". Bounds can be truncated, so `tightBounds` is false. Floating-point bounds
 do not cover NaN, which is the largest value for Delta clients: they are used only if the file is known to have none.
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
-import msgspec
+import pyarrow as pa
 
+from deltaic import compute as pc
+from deltaic.delta.scan.stats_json import json_statistics
 from deltaic.iceberg_source.delta_schema import Path
-from deltaic.pruning.values import EXACTLY, ColumnType
+from deltaic.pruning.values import ColumnType
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY: Final = date(1970, 1, 1).toordinal()
+_FLOATS: Final = frozenset({"float", "double"})
 _FLOAT_BYTES: Final = 4
-_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+_DOUBLE_BYTES: Final = 8
+_DECIMAL: Final = pa.decimal128(38, 0)
+_DAYS: Final = (-719_162, 2_932_896)
+"""First and last day of the years 1 to 9999, as JSON of Delta's statistics can express them."""
+_MICROSECONDS: Final = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1000)
+_LONGS: Final = (-(1 << 63), (1 << 63) - 1)
+_DECIMALS: Final = (1 - 10**38, 10**38 - 1)
+
+Values = Mapping[int, Sequence[Any]]
+"""Values of each column by field id; None for missing values. Columns can be missing."""
 
 
 def encode_statistics(
-    rows: int | None,
-    columns: Mapping[int, tuple[Path, ColumnType]],
-    metrics: Sequence[Mapping[int, Any]],
-) -> str:
-    """Return the statistics of columns as JSON (Delta protocol, "Per-file Statistics").
+    rows: Sequence[int] | None, columns: Mapping[int, tuple[Path, ColumnType]], metrics: Sequence[Values]
+) -> pa.StringArray:
+    """Return the statistics of files as JSON (Delta protocol, "Per-file Statistics").
 
-    `metrics` are lower and upper bounds, null counts and NaN counts, each by field id.
+    `metrics` are lower and upper bounds, null counts and NaN counts, with a value for each file.
     """
     lower, upper, null_counts, nan_counts = metrics
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
+    trees: dict[str, Any] = {} if rows is None else {"numRecords": pa.array(rows, pa.int64())}
+    trees |= {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for field_id, (path, type_) in columns.items():
-        _put(nulls, path, null_counts.get(field_id))
-        if nan_counts.get(field_id) == 0 or type_.name not in {"float", "double"}:
-            _put(low, path, _read_bound(type_, lower.get(field_id), upper=False))
-            _put(high, path, _read_bound(type_, upper.get(field_id), upper=True))
-    head = {} if rows is None else {"numRecords": rows}
-    return _encode({**head, "minValues": low, "maxValues": high, "nullCount": nulls, "tightBounds": False}).decode()
+        if field_id in null_counts:
+            _put(trees["nullCount"], path, pa.array(null_counts[field_id], pa.int64()))
+        for tree, bounds in ((trees["minValues"], lower), (trees["maxValues"], upper)):
+            if field_id in bounds:
+                values = bounds[field_id]
+                if type_.name in _FLOATS:
+                    counts = nan_counts.get(field_id, ())
+                    values = [value if count == 0 else None for value, count in zip(values, counts, strict=False)]
+                if values.count(None) < len(values):
+                    _put(tree, path, _read_bounds(type_, values, upper=bounds is upper))
+    length = next((len(values) for kind in metrics for values in kind.values()), 0) if rows is None else len(rows)
+    texts: pa.StringArray = json_statistics(_struct(trees | {"tightBounds": pa.array([False] * length)}))
+    return texts
 
 
 def to_dict(pairs: Iterable[Mapping[str, Any]] | None) -> dict[int, Any]:
@@ -58,35 +71,81 @@ def partition_text(value: Any) -> str | None:
     return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
-def _put(target: dict[str, Any], path: Path, value: Any) -> None:
-    if value is not None:
+def _put(tree: dict[str, Any], path: Path, values: pa.Array | None) -> None:
+    if values is not None:
         for name in path[:-1]:
-            target = target.setdefault(name, {})
-        target[path[-1]] = value
+            tree = tree.setdefault(name, {})
+        tree[path[-1]] = values
 
 
-def _read_bound(type_: ColumnType, raw: bytes | None, *, upper: bool) -> Any:
-    """Return a bound in Delta's JSON; None for types without bounds there and for invalid values."""
-    if raw is None or (not raw and type_.name != "string"):
-        return None
-    try:
-        if type_.name == "string":
-            return raw.decode()
-        if type_.name in {"float", "double"}:
-            value = struct.unpack("<f" if len(raw) == _FLOAT_BYTES else "<d", raw)[0]
-            return value if isfinite(value) else None
-        if type_.name == "decimal":
-            return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-type_.scale, EXACTLY)
-        # A bound keeps the width of the column's type when the file was written: ints can be longs today.
-        number = int.from_bytes(raw, "little", signed=True)
-        if type_.name == "date":
-            return date.fromordinal(_DAY + number)
-        if type_.name in {"timestamp", "timestamp_ntz"}:
-            # Clients expect that statistics are truncated to milliseconds, but this server need not rely on it.
-            time = _EPOCH + timedelta(milliseconds=(number + 999 * upper) // 1000)
-            return time.isoformat(timespec="milliseconds")[:-6] + "Z" * (type_.name == "timestamp")
-        if type_.name in {"integer", "long"}:
-            return number
-    except (ValueError, struct.error, OverflowError, ArithmeticError):
-        pass
+def _struct(tree: Mapping[str, Any]) -> pa.StructArray:
+    arrays = {
+        name: _struct(values) if isinstance(values, dict) else values for name, values in tree.items() if values != {}
+    }
+    return pa.StructArray.from_arrays(list(arrays.values()), list(arrays))
+
+
+def _read_bounds(type_: ColumnType, values: Sequence[bytes | None], *, upper: bool) -> Any:
+    """Return bounds as an array; null for invalid values, None for types without bounds in Delta."""
+    if type_.name == "string":
+        return _read_texts(values)
+    if type_.name in _FLOATS:
+        return pa.array(_read_floats(values), pa.float64())
+    if type_.name == "decimal":
+        numbers = pa.array(_integers(values, "big", _DECIMALS), _DECIMAL)
+        # The same numbers, with another point.
+        return pa.Array.from_buffers(pa.decimal128(38, type_.scale), len(numbers), numbers.buffers())
+    if type_.name == "date":
+        days: Any = pa.array(_integers(values, "little", _DAYS), pa.int32())
+        return days.view(pa.date32())
+    if type_.name in {"timestamp", "timestamp_ntz"}:
+        # JSON has milliseconds, rounded down. Upper bounds are rounded up, which clients do not expect but accept.
+        times: Any = pa.array(_integers(values, "little", _MICROSECONDS), pa.int64())
+        return (pc.add(times, 999) if upper else times).view(
+            pa.timestamp("us", "UTC" if type_.name == "timestamp" else None)
+        )
+    if type_.name in {"integer", "long"}:
+        return pa.array(_integers(values, "little", _LONGS), pa.int64())
     return None
+
+
+def _integers(values: Sequence[bytes | None], order: Any, limits: tuple[int, int]) -> Sequence[int | None]:
+    # A bound keeps the width of the column's type when the file was written: ints can be longs today.
+    read: Callable[..., int] = int.from_bytes
+    numbers = [read(value, order, signed=True) if value else None for value in values]
+    low, high = limits
+    present = [number for number in numbers if number is not None]
+    if not present or low <= min(present) <= max(present) <= high:
+        return numbers
+    return [number if number is not None and low <= number <= high else None for number in numbers]
+
+
+def _read_floats(values: Sequence[bytes | None]) -> Sequence[float | None]:
+    encoded = b"".join([value for value in values if value])
+    if len(encoded) == _DOUBLE_BYTES * len(values) and all(len(value or b"") == _DOUBLE_BYTES for value in values):
+        numbers = struct.unpack(f"<{len(values)}d", encoded)
+        if all(map(isfinite, numbers)):
+            return numbers
+    return [_read_float(value) for value in values]
+
+
+def _read_float(value: bytes | None) -> float | None:
+    try:
+        number = struct.unpack("<f" if len(value or b"") == _FLOAT_BYTES else "<d", value or b"")[0]
+    except struct.error:
+        return None
+    return number if isfinite(number) else None
+
+
+def _read_texts(values: Sequence[bytes | None]) -> pa.StringArray:
+    try:
+        return pc.cast(pa.array(values, pa.binary()), pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return pa.array([_read_text(value) for value in values], pa.string())
+
+
+def _read_text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -7,8 +7,9 @@ of a large manifest are sent at once.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain
 from math import isnan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import fastavro
 import msgspec
@@ -18,6 +19,7 @@ from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.delta_schema import Path, column_error
 from deltaic.iceberg_source.file_statistics import encode_statistics, partition_text, to_dict
+from deltaic.iceberg_source.manifest_entries import Entries, EntryReader, Record, check_codec, entry_reader, join_blocks
 from deltaic.pruning.values import ColumnType
 
 EXISTING: Final = 0
@@ -25,12 +27,14 @@ ADDED: Final = 1
 DELETED: Final = 2
 """Status of a file in the snapshot that wrote a manifest."""
 _LIVE: Final = frozenset({EXISTING, ADDED})
-_PIECE: Final = 1024
-_CODECS: Final = frozenset({"null", "deflate"})
-"""Compressions of Avro files that need no further package."""
+_MOST_COLUMNS: Final = 100
+"""Most columns that are expected in all files. Iceberg writes statistics of a table's first 100 columns by default."""
+_FEW: Final = 500
+"""Up to this number of files, a manifest is decoded without compiling an expression."""
+_UNUSUAL: Final = ("//", "/.", "%")
+"""Parts of paths that are not logged as they are."""
 _METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_value_counts")
 
-Record = dict[str, Any]
 DeleteKey = tuple[int, tuple[Any, ...]]
 """Data sequence number and partition of a data file, which decide which deletes apply to it."""
 
@@ -60,11 +64,13 @@ class SourceManifest(msgspec.Struct, frozen=True):
 
 
 class ManifestPiece(NamedTuple):
-    """Consecutive live files of a manifest."""
+    """Consecutive files of a manifest."""
 
+    number: int
     files: pa.RecordBatch
     """Record batch with FILE_SCHEMA, without deletion vectors."""
     keys: Sequence[DeleteKey]
+    is_last: bool
 
 
 class TablePaths:
@@ -85,6 +91,9 @@ class TablePaths:
 
     def logged(self, uri: str) -> str:
         """Return a percent-encoded path as in a Delta log; raises the errors of `stored`."""
+        inside = uri[len(self._prefix) - 1 :]
+        if uri.startswith(self._prefix) and not any(map(inside.__contains__, _UNUSUAL)) and inside[-1] != "/":
+            return inside[1:]
         path = self.stored(uri)
         return path if path.startswith("s3://") else path.replace("%", "%25")
 
@@ -132,51 +141,107 @@ class ManifestReader(msgspec.Struct, frozen=True):
     """Commit times of snapshots."""
 
     def pieces(
-        self, manifest: SourceManifest, content: bytes, statuses: Collection[int] = _LIVE
+        self, manifest: SourceManifest, content: bytes, statuses: Collection[int] = _LIVE, first: int = 0
     ) -> Iterator[ManifestPiece]:
-        """Decode files of a manifest in pieces; raises UnsupportedOperation for files that clients would misread."""
-        columns = {key: column for key, column in self.columns.items() if key not in self.partition_columns}
-        sources = self._identity_columns(manifest)
-        rows: list[tuple[Record, DeleteKey]] = []
-        for file, sequence_number, snapshot_id in list_files(manifest, content, statuses):
-            if file["file_format"].upper() != "PARQUET":
-                raise unshareable(f"it has files in the format {file['file_format']}", "rewrite these files to Parquet")
-            values = dict(zip(sources, map(partition_text, file["partition"].values()), strict=True))
-            self._check_columns(file, values)
-            metrics = [to_dict(file.get(name)) for name in _METRICS]
-            add = {
-                "path": self.paths.logged(file["file_path"]),
-                "partitionValues": [(name, values[key]) for key, name in self.partition_columns.items()],
-                "size": file["file_size_in_bytes"],
-                "modificationTime": self.times.get(snapshot_id, 0),
-                "stats": encode_statistics(file["record_count"], columns, metrics),
-            }
-            rows.append((add, (sequence_number, partition_key(file))))
-            if len(rows) == _PIECE:
-                yield _piece(rows)
-                rows = []
-        if rows:
-            yield _piece(rows)
+        """Decode the files of a manifest in pieces, from piece number `first` on; at least one, which can be empty.
 
-    def _check_columns(self, file: Record, values: Mapping[int, str | None]) -> None:
+        Raises UnsupportedOperation for files that clients would misread, and ValueError for a truncated manifest.
+        """
+        _check_length(manifest, content)
+        blocks = fastavro.block_reader(BytesIO(content))
+        check_codec(blocks)
+        many = manifest.live + manifest.deleted > _FEW
+        reader = None
+        for number, (encoded, count, is_last) in enumerate(join_blocks(blocks)):
+            reader = reader or self._entry_reader(blocks, encoded)
+            if number >= first:
+                entries = reader.read(encoded, many=many)
+                if len(entries.encoded("status")) != count:
+                    raise ValueError("a block has another number of entries than it declares")
+                selected = [status in statuses for status in entries.integers("status")]
+                entries = entries if all(selected) else entries.select(selected)
+                yield ManifestPiece(number, *self._convert(manifest, entries, reader), is_last)
+
+    def _entry_reader(self, blocks: Any, encoded: bytes) -> EntryReader:
+        """Return a reader for the columns of this table and of the first entry in `encoded`."""
+        file: Record = {}
+        if encoded:
+            example: Any = fastavro.schemaless_reader(BytesIO(encoded), blocks.writer_schema, None)
+            file = example["data_file"]
+        maps = [to_dict(file.get(name)) for name in ("column_sizes", "value_counts", *_METRICS)]
+        keys = dict.fromkeys(chain(*maps))
+        is_ascending = all([*each] == sorted(each) for each in maps)
+        needs_counts = {*self.defaults, *self.only_in_partitions}
+        keys |= dict.fromkeys(sorted(needs_counts.union(self.columns if len(self.columns) <= _MOST_COLUMNS else ())))
+        names = (*_METRICS, "value_counts") if needs_counts else _METRICS
+        return entry_reader(blocks.metadata["avro.schema"], tuple(sorted(keys) if is_ascending else keys), names)
+
+    def _convert(
+        self, manifest: SourceManifest, entries: Entries, reader: EntryReader
+    ) -> tuple[pa.RecordBatch, Sequence[DeleteKey]]:
+        """Return files as a batch with FILE_SCHEMA, and their keys."""
+        if any(key is not None for key in entries.encoded("key_metadata")):
+            raise _encrypted()
+        for name in {value[1:].decode() for value in entries.encoded("file_format") if value}:
+            if name.upper() != "PARQUET":
+                raise unshareable(f"it has files in the format {name}", "rewrite these files to Parquet")
+        encoded = entries.encoded("partition")
+        partitions = {value: reader.partition(value or b"") for value in set(encoded)}
+        sources = self._identity_columns(manifest)
+        texts = {
+            value: dict(zip(sources, map(partition_text, partition.values()), strict=True))
+            for value, partition in partitions.items()
+        }
+        values = [texts[value] for value in encoded]
+        self._check_columns(entries, values)
+        keys = {value: partition_key(partition) for value, partition in partitions.items()}
+        sequence_numbers = [
+            manifest.sequence_number if number is None else number for number in entries.integers("sequence_number")
+        ]
+        snapshot_ids = [number or manifest.snapshot_id for number in entries.integers("snapshot_id")]
+        stored = {
+            "path": [self.paths.logged((path or b"").decode()) for path in entries.encoded("file_path")],
+            "partitionValues": [[(name, row[key]) for key, name in self.partition_columns.items()] for row in values],
+            "size": entries.integers("file_size_in_bytes"),
+            "modificationTime": [self.times.get(snapshot_id, 0) for snapshot_id in snapshot_ids],
+            "stats": self._statistics(entries),
+        }
+        missing = [None] * len(values)
+        arrays = [pa.array(stored.get(field.name, missing), field.type) for field in FILE_SCHEMA]
+        files = pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
+        return files, list(zip(sequence_numbers, map(keys.__getitem__, encoded), strict=True))
+
+    def _statistics(self, entries: Entries) -> pa.StringArray:
+        columns = {key: column for key, column in self.columns.items() if key not in self.partition_columns}
+        lower, upper = ({key: entries.bounds(name, key) for key in columns} for name in _METRICS[:2])
+        nulls, nans = ({key: entries.integers((name, key)) for key in columns} for name in _METRICS[2:])
+        return encode_statistics(entries.integers("record_count"), columns, (lower, upper, nulls, nans))
+
+    def _check_columns(self, entries: Entries, partitions: Sequence[Mapping[int, str | None]]) -> None:
         """Raise UnsupportedOperation for a file that lacks a column whose value is elsewhere in the metadata."""
-        if not self.defaults and not self.only_in_partitions:
-            return
-        counts = to_dict(file.get("value_counts"))
-        reasons = {path: "has an initial default" for key, path in self.defaults.items() if key not in counts}
+        reasons: dict[Path, str] = {}
+        for key, path in self.defaults.items():
+            if None in entries.encoded(("value_counts", key)):
+                reasons[path] = "has an initial default"
         for key in self.only_in_partitions:
-            if values.get(key) is not None and key not in counts:
+            counts = entries.encoded(("value_counts", key))
+            if any(count is None and row.get(key) is not None for count, row in zip(counts, partitions, strict=True)):
                 reasons[self.columns[key][0]] = "has its values only in the partitions of some files"
         for path, reason in reasons.items():
             result = "which would be read as null in files that lack the column"
             raise column_error(path, f"{reason}, {result}", "rewrite its files, with value counts of this column")
 
-    def bounds(self, manifest: SourceManifest) -> str:
-        """Return statistics of the identity partition columns that are valid for all files of a manifest, as JSON."""
-        summaries = dict(zip(self._identity_columns(manifest), manifest.summaries, strict=False))
-        lower = {key: summary.get("lower_bound") for key, summary in summaries.items()}
-        upper = {key: summary.get("upper_bound") for key, summary in summaries.items()}
-        nulls = {key: 0 for key, summary in summaries.items() if not summary["contains_null"]}
+    def bounds(self, manifests: Sequence[SourceManifest]) -> pa.StringArray:
+        """Return statistics of identity partition columns that are valid for all files of each manifest, as JSON."""
+        summaries = [dict(zip(self._identity_columns(each), each.summaries, strict=False)) for each in manifests]
+        lower, upper = (
+            {key: [row.get(key, {}).get(bound) for row in summaries] for key in self.columns}
+            for bound in ("lower_bound", "upper_bound")
+        )
+        nulls = {
+            key: [0 if key in row and not row[key]["contains_null"] else None for row in summaries]
+            for key in self.columns
+        }
         return encode_statistics(None, self.columns, (lower, upper, nulls, {}))
 
     def _identity_columns(self, manifest: SourceManifest) -> list[int]:
@@ -193,14 +258,13 @@ def list_files(
     Raises UnsupportedOperation for encrypted files, and ValueError for a truncated manifest: whole blocks of it would
     look complete.
     """
-    if manifest.length not in {None, len(content)}:
-        raise ValueError("its length differs from that in the manifest list")
+    _check_length(manifest, content)
     for entry in _records(content):
         if entry["status"] not in statuses:
             continue
         file: Record = entry["data_file"]
         if file.get("key_metadata") is not None:
-            raise unshareable("it has encrypted files, and recipients have no keys", "share a table without encryption")
+            raise _encrypted()
         sequence_number = entry.get("sequence_number")
         yield (
             file,
@@ -209,19 +273,21 @@ def list_files(
         )
 
 
-def partition_key(file: Record) -> tuple[Any, ...]:
-    """Return the partition of a data file or delete file, in which NaN equals NaN."""
-    return tuple("NaN" if isinstance(value, float) and isnan(value) else value for value in file["partition"].values())
+def partition_key(partition: Record) -> tuple[Any, ...]:
+    """Return the values of a partition as a key, in which NaN equals NaN."""
+    return tuple("NaN" if isinstance(value, float) and isnan(value) else value for value in partition.values())
+
+
+def _check_length(manifest: SourceManifest, content: bytes) -> None:
+    if manifest.length not in {None, len(content)}:
+        raise ValueError("its length differs from that in the manifest list")
 
 
 def _records(content: bytes) -> Iterator[Record]:
-    reader: Any = fastavro.reader(BytesIO(content))
-    if reader.codec not in _CODECS:
-        remedy = "set the property write.avro.compression-codec to gzip and rewrite its manifests"
-        raise unshareable(f"its manifests are compressed with {reader.codec}", remedy)
-    return iter(reader)
+    reader = fastavro.reader(BytesIO(content))
+    check_codec(reader)
+    return cast("Iterator[Record]", reader)
 
 
-def _piece(rows: Sequence[tuple[Record, DeleteKey]]) -> ManifestPiece:
-    adds, keys = zip(*rows, strict=True)
-    return ManifestPiece(pa.RecordBatch.from_pylist(adds, FILE_SCHEMA), keys)
+def _encrypted() -> Exception:
+    return unshareable("it has encrypted files, and recipients have no keys", "share a table without encryption")

@@ -36,9 +36,7 @@ from deltaic.lru import Lru
 _WITH_VECTORS: Final = 256
 """Files of a batch if the version has deletes, because vectors are in memory."""
 _AT_ONCE: Final = 8
-"""Manifests that are read in parallel."""
-_MOST_CACHED: Final = 128
-"""Pieces of one manifest that are kept in memory until the manifest is decoded, and then cached."""
+"""Most manifests that are read in parallel."""
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_COLUMN: Final = 1500
@@ -200,7 +198,7 @@ class IcebergSnapshot(Snapshot):
 
     def _count(self, file_filter: FileFilter | None, *, files_follow: bool) -> Totals:  # noqa: ARG002
         files = size = 0
-        for _, _, piece in self._pieces(file_filter, 0):
+        for _, piece in self._pieces(file_filter, 0):
             kept = piece.files
             if file_filter is not None:
                 kept = pc.filter(kept, file_filter.by_partition(kept["partitionValues"]))
@@ -217,13 +215,12 @@ class IcebergSnapshot(Snapshot):
 
     def _scan(self, file_filter: FileFilter | None, batch_rows: int, start: Position | None) -> Generator[FileBatch]:
         first_manifest = self._bases.index(start.base) if start else 0
-        for number, row, piece in self._pieces(file_filter, first_manifest):
-            first = max(start.row - row, 0) if start and number == first_manifest else 0
-            if first >= piece.files.num_rows:
-                continue
+        first_piece = start.row_group if start else 0
+        for number, piece in self._pieces(file_filter, first_manifest, first_piece):
+            is_first = start is not None and (number, piece.number) == (first_manifest, first_piece)
             scan = Scan(piece.files, lambda *_: None, (), file_filter, batch_rows, RowGroupCache(0), "")
-            for batch in scan.run(Position("", 0, 0, first)):
-                position = Position(self._bases[number], 1, 0, row + batch.start.row)
+            for batch in scan.run(Position("", 0, 0, start.row if start and is_first else 0)):
+                position = Position(self._bases[number], 1, piece.number, batch.start.row)
                 yield replace(self._with_vectors(batch, piece, self._manifests[number]), start=position)
 
     def _with_vectors(self, batch: FileBatch, piece: ManifestPiece, manifest: SourceManifest) -> FileBatch:
@@ -240,47 +237,53 @@ class IcebergSnapshot(Snapshot):
     def _bases(self) -> list[str]:
         """Keys of the files of each manifest with their deletes, as clients see them."""
         view = [self._view, [manifest.path for manifest in self._delete_manifests]]
-        return [sha256(f"{manifest.path} {view}".encode()).hexdigest()[:32] for manifest in self._manifests]
+        return [sha256(f"pieces of {manifest.path} {view}".encode()).hexdigest()[:32] for manifest in self._manifests]
 
-    def _pieces(self, file_filter: FileFilter | None, first: int) -> Iterator[tuple[int, int, ManifestPiece]]:
-        """Yield the pieces of the manifests from number `first` on: number, row of the piece's first file, piece."""
+    def _pieces(
+        self, file_filter: FileFilter | None, first: int, first_piece: int = 0
+    ) -> Iterator[tuple[int, ManifestPiece]]:
+        """Yield pieces from a piece of manifest number `first` on, each with its manifest's number."""
         numbers = [number for number in self._unexcluded(file_filter) if number >= first]
-        for at in range(0, len(numbers), _AT_ONCE):
-            group = numbers[at : at + _AT_ONCE]
-            pieces: dict[int, Any] = {number: self._source.cache.get(self._key(number)) for number in group}
-            missing = [number for number in group if pieces[number] is None]
+        at, count = 0, 1
+        while group := numbers[at : at + count]:
+            at, count = at + count, min(2 * count, _AT_ONCE)
+            starts = {number: first_piece if number == first else 0 for number in group}
+            missing = [number for number, piece in starts.items() if self._cached(number, piece) is None]
             with decoding("a manifest"):
-                contents = self._source.store.get_many([self._manifests[number].path for number in missing])
-            pieces |= {number: self._decode(number, content) for number, content in zip(missing, contents, strict=True)}
-            for number in group:
-                row = 0
+                fetched = self._source.store.get_many([self._manifests[number].path for number in missing])
+            contents = dict(zip(missing, fetched, strict=True))
+            for number, piece in starts.items():
                 with decoding(self._manifests[number].path):
-                    for piece in pieces[number]:
-                        yield number, row, piece
-                        row += piece.files.num_rows
+                    for each in self._manifest_pieces(number, piece, contents.pop(number, None)):
+                        yield number, each
 
-    def _key(self, number: int) -> Hashable:
-        return "pieces", self._source.identity, self._manifests[number].path, self._view
-
-    def _decode(self, number: int, content: bytes) -> Iterator[ManifestPiece]:
-        """Yield the pieces of a manifest, and then cache them if they are not too many: manifests never change."""
-        pieces: list[ManifestPiece] = []
+    def _manifest_pieces(self, number: int, at: int, content: bytes | None) -> Iterator[ManifestPiece]:
+        """Yield the pieces of a manifest, which never change, from the cache as long as it has them."""
+        while (piece := self._cached(number, at)) is not None:
+            yield piece
+            if piece.is_last:
+                return
+            at += 1
+        manifest = self._manifests[number]
+        content = self._source.store.get(manifest.path) if content is None else content
         try:
-            for piece in self.reader.pieces(self._manifests[number], content):
-                if len(pieces) <= _MOST_CACHED:
-                    pieces.append(piece)
+            for piece in self.reader.pieces(manifest, content, first=at):
+                size = piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys)
+                self._source.cache.put(self._key(number, piece.number), piece, size)
                 yield piece
         except UnsupportedOperation as refusal:
             self._refusal = refusal
             raise
-        if len(pieces) > _MOST_CACHED:
-            return
-        size = sum(piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys) for piece in pieces)
-        self._source.cache.put(self._key(number), pieces, size)
+
+    def _cached(self, number: int, piece: int) -> ManifestPiece | None:
+        return self._source.cache.get(self._key(number, piece))
+
+    def _key(self, number: int, piece: int) -> Hashable:
+        return "piece", self._source.identity, self._manifests[number].path, self._view, piece
 
     def _unexcluded(self, file_filter: FileFilter | None) -> Sequence[int]:
         """Return the numbers of the manifests that partition summaries do not exclude."""
         if file_filter is None or not self._manifests:
             return range(len(self._manifests))
-        bounds = pa.array([self.reader.bounds(manifest) for manifest in self._manifests], pa.string())
-        return [number for number, keeps in enumerate(file_filter.by_bounds(bounds).to_pylist()) if keeps]
+        keeps = file_filter.by_bounds(self.reader.bounds(self._manifests)).to_pylist()
+        return [number for number, is_kept in enumerate(keeps) if is_kept]

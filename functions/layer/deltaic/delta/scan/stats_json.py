@@ -6,7 +6,9 @@ infinities are strings; null fields are omitted.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,78 +19,80 @@ _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
 
 
-def json_statistics(stats: pa.StructArray) -> pa.StringArray:
+def json_statistics(stats: Any) -> Any:
     """Return one JSON string per row, which takes microseconds each; null if the struct is null."""
-    render = _renderer(stats.type)
-    if render is None:
-        return pa.array([None] * len(stats), pa.string())
-    rendered = render(stats)
-    valid = pc.is_valid(stats).to_pylist()
-    return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
+    fields = []
+    for at, field in enumerate(stats.type):
+        parts = _render(stats.field(at))
+        if parts:
+            fields.append(_join(json.dumps(field.name, ensure_ascii=False) + ":", *parts))
+    text = _join_present(fields, len(stats))
+    return pc.if_else(pc.is_valid(stats), _join("{", text, "}"), pa.scalar(None, pa.string()))
 
 
-_Renderer = Callable[[Any], list[str | None]]
-"""Renders the values of an array as JSON; the array must have the type for which the function was created."""
-
-
-def _renderer(kind: pa.DataType) -> _Renderer | None:
-    """Return a function that renders a column as JSON fragments; None for unsupported types."""
-    if pa.types.is_struct(kind):
-        return _struct_renderer(kind)
-    if pa.types.is_timestamp(kind):
-        suffix = "Z" if kind.tz else ""
-        # Spark rounds both bounds down to milliseconds, and readers of `maxValues` allow for that.
-        return lambda column: _quote(pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S"), suffix)
-    if pa.types.is_date(kind):
-        return lambda column: _quote(pc.cast(column, pa.string()))
-    if pa.types.is_decimal(kind):
-        return lambda column: [None if v is None else format(v, "f") for v in column.to_pylist()]
-    if pa.types.is_floating(kind):
-        return _format_floats
-    if pa.types.is_boolean(kind):
-        return lambda column: [None if v is None else "true" if v else "false" for v in column.to_pylist()]
-    if pa.types.is_integer(kind):
-        return lambda column: [None if v is None else str(v) for v in column.to_pylist()]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return lambda column: [None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()]
-    # Spark's JSON has no bounds for binary, arrays, maps and variants; without bounds a file is kept.
-    return None
-
-
-def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
-    all_fields = [(json.dumps(f.name, ensure_ascii=False) + ":", i, _renderer(f.type)) for i, f in enumerate(kind)]
-    fields = [(name, index, render) for name, index, render in all_fields if render is not None]
-
-    def render_struct(column: pa.StructArray) -> list[str | None]:
-        children = [[None if v is None else name + v for v in render(column.field(at))] for name, at, render in fields]
-        valid = pc.is_valid(column).to_pylist()
-        rows = zip(*children, strict=True) if children else ((),) * len(column)
-        return [
-            "{" + ",".join([part for part in row if part is not None]) + "}" if ok else None
-            for row, ok in zip(rows, valid, strict=True)
-        ]
-
-    return render_struct
-
-
-def _floor(column: pa.Array) -> pa.Array:
+def _render(column: Any) -> Sequence[Any]:
+    """Return parts that joined are the values as JSON, null for null; none for unsupported types."""
     kind = column.type
-    zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
-    rounded = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
+    if pa.types.is_struct(kind):
+        return (json_statistics(column),)
+    if pa.types.is_timestamp(kind):
+        # Spark rounds both bounds down to milliseconds, and readers of `maxValues` allow for that.
+        text = pc.replace_substring(pc.cast(_floor(column), pa.string()), " ", "T")
+        return '"', text, 'Z"' if kind.tz else '"'
+    if pa.types.is_date(kind):
+        return '"', pc.cast(column, pa.string()), '"'
+    if pa.types.is_decimal(kind):
+        text = pc.cast(column, pa.string())
+        return (_replace(text, pc.match_substring(text, "E"), lambda value: format(Decimal(value), "f")),)
+    if pa.types.is_floating(kind):
+        return (_render_floats(column),)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return (pc.cast(column, pa.string()),)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        text = pc.cast(column, pa.string())
+        needs_escapes = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
+        return '"', _replace(text, needs_escapes, lambda value: encode_basestring(value)[1:-1]), '"'
+    # Spark's JSON has no bounds for binary, arrays, maps and variants; without bounds a file is kept.
+    return ()
+
+
+def _join_present(fields: Sequence[Any], count: int) -> Any:
+    """Join the fields of each row that are not null, with commas."""
+    if any(field.null_count == 0 for field in fields):
+        return pc.binary_join_element_wise(*fields, ",", null_handling="skip")
+    # Arrow drops rows in which all values are skipped, so all rows start with an empty value.
+    text = pc.binary_join_element_wise(pa.array([""] * count, pa.string()), *fields, ",", null_handling="skip")
+    return pc.utf8_slice_codeunits(text, 1)
+
+
+def _join(*parts: Any) -> Any:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _replace(text: Any, mask: pa.BooleanArray, convert: Callable[[str], str]) -> Any:
+    """Convert the texts that the mask selects, which are few."""
+    if not mask.true_count:
+        return text
+    converted = [convert(value) for value in pc.filter(text, mask).to_pylist()]
+    return pc.replace_with_mask(text, pc.coalesce(mask, False), pa.array(converted, pa.string()))
+
+
+def _floor(column: Any) -> pa.Array:
+    kind = column.type
+    rounded = pc.floor_temporal(column, 1, unit="millisecond") if kind.unit != "s" else column
     # strftime without a zone needs no time zone database; the instants are in UTC.
-    if zone:
+    if kind.tz:
         rounded = pc.cast(rounded, pa.timestamp("ms", "UTC"))
     return pc.cast(rounded, pa.timestamp("ms"))
 
 
-def _quote(column: pa.StringArray, suffix: str = "") -> list[str | None]:
-    return [None if value is None else f'"{value}{suffix}"' for value in column.to_pylist()]
-
-
-def _format_floats(column: pa.Array) -> list[str | None]:
+def _render_floats(column: pa.Array) -> Any:
     # Arrow returns the shortest digits for the column's precision, which float32 needs.
-    digits = pc.cast(column, pa.string()).to_pylist()
-    return [None if text is None else _format_java_number(text) for text in digits]
+    text = pc.cast(column, pa.string())
+    magnitude = pc.abs(pc.cast(column, pa.float64()))
+    is_plain = pc.and_(pc.greater_equal(magnitude, _PLAIN_FROM), pc.less(magnitude, _PLAIN_BELOW))
+    with_point = pc.if_else(pc.match_substring(text, "."), text, _join(text, ".0"))
+    return _replace(pc.if_else(is_plain, with_point, text), pc.invert(is_plain), _format_java_number)
 
 
 def _format_java_number(text: str) -> str:
