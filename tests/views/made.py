@@ -1,18 +1,22 @@
 """Create a source and a view on the local disk, and compute the view's expected rows with plain Spark."""
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.refresh import RefreshResult, refresh
+from deltalake import DeltaTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PROPERTY = re.compile(r"(IN\s+)?current_recipient\('(\w+)'\)")
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -51,6 +55,10 @@ class SampleView:
         self.spark.sql(f"CREATE TABLE {self.source} ({columns}) USING delta TBLPROPERTIES ({all_properties})")
         self.run(*statements)
 
+    def copy_source(self, source: Path) -> None:
+        """Use a copy of a prepared table as the source."""
+        shutil.copytree(source, self.folder / "source")
+
     def run(self, *statements: str) -> None:
         for statement in statements:
             self.spark.sql(statement.replace("{source}", self.source))
@@ -66,34 +74,39 @@ class SampleView:
         return result
 
     def version(self) -> int:
-        commit: Any = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.location}` LIMIT 1").first()
-        return int(commit["version"])
+        return DeltaTable(self.location).version()
 
-    def rows(self, version: int | None = None) -> Counter[str]:
-        """Return the view's rows with their audience, and the number of copies."""
-        options = {} if version is None else {"versionAsOf": str(version)}
-        return count_rows(self.spark.read.format("delta").options(**options).load(self.location))
+    def rows(self) -> Counter[str]:
+        """Return the view's rows with their audience, and the number of copies, without Spark, which wrote them."""
+        return count_rows(pa.table(DeltaTable(self.location).scan()))
 
     def expected(self, audiences: Mapping[str, Values]) -> Counter[str]:
         """Return the result of the SQL with literals over the current source."""
         session = self.spark.newSession()
         session.read.format("delta").load(f"{self.folder}/source").createOrReplaceTempView("source")
-        expected: Counter[str] = Counter()
+        results = []
         for name, values in audiences.items():
             rows = session.sql(sql_with_literals(self.sql, values))
             columns = [f"'{name}' AS {AUDIENCE_COLUMN}", *(f"`{column}`" for column in rows.columns)]
-            expected += count_rows(rows.selectExpr(*columns))
-        return expected
+            results.append(rows.selectExpr(*columns))
+        return count_rows(reduce(lambda first, second: first.union(second), results).toArrow())
 
     def changes(self, version: int) -> list[tuple[str, str]]:
         """Return the view's change feed at one version, as pairs of kind and row."""
-        options = {"readChangeFeed": "true", "startingVersion": str(version), "endingVersion": str(version)}
-        rows = self.spark.read.format("delta").options(**options).load(self.location)
-        return [(kind, row_text(row)) for kind, row in _split(rows)]
+        feed = pa.table(DeltaTable(self.location).load_cdf(starting_version=version, ending_version=version))
+        return [(row["_change_type"], row_text(without_feed_columns(row))) for row in records(feed)]
 
 
-def count_rows(rows: "DataFrame") -> Counter[str]:
-    return Counter(row_text(row.asDict(recursive=True)) for row in rows.collect())
+def count_rows(rows: pa.Table) -> Counter[str]:
+    return Counter(row_text(row) for row in records(rows))
+
+
+def records(rows: pa.Table) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", rows.to_pylist(maps_as_pydicts="strict"))
+
+
+def without_feed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in FEED_COLUMNS}
 
 
 def row_text(row: Mapping[str, Any]) -> str:
@@ -117,11 +130,6 @@ def apply_changes(before: Counter[str], changes: Sequence[tuple[str, str]]) -> C
             after[row] += 1
     assert min(after.values(), default=0) >= 0
     return +after
-
-
-def _split(rows: "DataFrame") -> list[tuple[str, dict[str, Any]]]:
-    records = [row.asDict(recursive=True) for row in rows.collect()]
-    return [(row["_change_type"], {name: row[name] for name in row if name not in FEED_COLUMNS}) for row in records]
 
 
 def sql_with_literals(sql: str, values: Values) -> str:

@@ -61,7 +61,7 @@ def test_killed_refresh_is_repeated_without_duplicate_rows(
         rows: Any = spark.sql(f"SHOW TBLPROPERTIES delta.`s3a://{BUCKET}/{name}`").collect()
         properties = {row["key"]: row["value"] for row in rows if row["key"].startswith("deltaic.view.")}
         properties.pop("deltaic.view.refreshedAt")
-        rows = count_rows(spark.read.format("delta").load(f"s3a://{BUCKET}/{name}"))
+        rows = count_rows(spark.read.format("delta").load(f"s3a://{BUCKET}/{name}").toArrow())
         return rows, Counter(mark for mark in marks if mark), properties, len(commits)
 
     with Proxy(embedded_aws.endpoint).open() as proxy:
