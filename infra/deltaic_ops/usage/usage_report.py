@@ -23,6 +23,7 @@ ERROR: Final = 400
 """Lowest HTTP status that counts as an error."""
 
 UNKNOWN: Final = "(unknown)"
+_SUMS: Final = ("requests", "refused", "files_signed", "bytes_signed", "fetches", "bytes_sent", "unexplained")
 
 
 class Use(Item, frozen=True, kw_only=True):
@@ -118,23 +119,14 @@ def _catalog_spelling(requested: Sequence[str], catalog: Callable[[str], Mapping
 
 def _count(row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use], report: Report) -> None:
     recipient = row["recipient"] or row["recipient_id"] or UNKNOWN
-    last = row["last"].astimezone(UTC)
+    last = row["time_max"].astimezone(UTC)
     use = uses.get((recipient, table)) or Use(recipient=recipient, table=table, last_at=last)
-    if row["kind"] == "request":
-        columns = {
-            "requests": "rows",
-            "refused": "refused",
-            "files_signed": "files_signed",
-            "bytes_signed": "bytes_signed",
-        }
-        by_day, amount_of_day = report.requests_by_day, row["rows"]
-    else:
-        columns = {"fetches": "rows", "unexplained": "unexplained", "bytes_sent": "bytes_sent"}
-        by_day, amount_of_day = report.bytes_by_day, row["bytes_sent"] or 0
-    sums = {name: getattr(use, name) + (row[column] or 0) for name, column in columns.items()}
+    sums = {name: getattr(use, name) + (row[name] or 0) for name in _SUMS}
     uses[recipient, table] = replace(use, last_at=max(use.last_at, last), **sums)
-    day = by_day.setdefault(row["day"], {})
-    day[recipient] = day.get(recipient, 0) + amount_of_day
+    for by_day, name in ((report.requests_by_day, "requests"), (report.bytes_by_day, "bytes_sent")):
+        if row[name]:
+            day = by_day.setdefault(row["day"], {})
+            day[recipient] = day.get(recipient, 0) + row[name]
 
 
 @contextmanager
@@ -167,26 +159,22 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    key_columns = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
-    sum_columns = ["files_signed", "bytes_signed", "bytes_sent"]
-    is_refused = (pc.field("kind") == "request") & (pc.field("status") >= ERROR)
-    computed = {
-        "is_refused": is_refused,
-        "refused": is_refused.cast(pa.int64()),
-        "unexplained": (pc.field("explained_by") == 0).cast(pa.int64()),
-    }
-    group_columns, sums = [*key_columns, "is_refused"], [*sum_columns, "refused", "unexplained"]
-    columns = {name: pc.field(name) for name in (*key_columns, *sum_columns, "time")} | computed
+    keys = ("day", "recipient_id", "recipient", "share", "schema", "table")
+    is_request, is_fetch = pc.field("kind") == "request", pc.field("kind") == "fetch"
+    is_refused = is_request & (pc.field("status") >= ERROR)
+    counted = {
+        "requests": is_request, "refused": is_refused, "fetches": is_fetch, "unexplained": pc.field("explained_by") == 0
+    }  # fmt: skip
+    columns = {name: pc.field(name) for name in (*keys, *_SUMS, "time") if name not in counted}
+    columns |= {name: condition.cast(pa.int64()) for name, condition in counted.items()} | {"is_refused": is_refused}
     with usage_table(location, environment) as table:
         # Select by the partition column, so that files of earlier days are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
         is_selected = recent & (is_check_row() if checks else ~is_check_row())
         for batch in table.to_batches(columns=columns, filter=is_selected):
             rows: Any = pa.Table.from_batches([batch])
-            aggregates = [([], "count_all"), ("time", "max"), *((column, "sum") for column in sums)]
-            grouped = rows.group_by(group_columns).aggregate(aggregates)
-            names = {"count_all": "rows", "time_max": "last", **{f"{column}_sum": column for column in sums}}
-            yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()
+            sums = rows.group_by([*keys, "is_refused"]).aggregate([("time", "max"), *((name, "sum") for name in _SUMS)])
+            yield from sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).to_pylist()
 
 
 def amount(size: float) -> str:
