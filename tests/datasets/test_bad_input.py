@@ -14,9 +14,7 @@ from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_cod
 from deltaic_pipeline.job_command import Report, run_job
 from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.table.catalog_entry import JobCatalog
-from deltaic_pipeline.table.file_schemas import header_error
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
-from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place
@@ -191,22 +189,19 @@ HEADERS: dict[str, tuple[bytes, dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_header_check_without_spark_agrees_with_spark(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_header_that_differs_from_the_schema_is_refused(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     content, options, wrong = HEADERS[case]
     file = tmp_path / "a.csv"
     file.write_bytes(content)
-    begins = LocationChecks().beginning(str(file))
-    assert begins is not None
-    expected = header_error(*begins, ["id", "name"], options)
     source = Source("csv", [str(file)], options, "id INT, name STRING", "drop")
-    actual = None
+    message = ""
     try:
         with refusals():
             read(spark, source).rows.collect()
     except PipelineError as refusal:
-        actual = refusal.message.removeprefix("file://")
-    assert expected == actual
-    assert (expected is not None) is wrong
+        message = refusal.message
+    assert ("header" in message) is wrong
+    assert bool(message) is wrong
 
 
 def test_row_in_place_of_a_header_is_not_shown(

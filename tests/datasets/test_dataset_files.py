@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltaic.errors import NotFound
@@ -21,7 +19,6 @@ from deltaic_datasets.run.job import main, summary_lines
 from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.jobs.job_files import DatasetFile
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_terminal.document import Document, Unreadable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -445,25 +442,6 @@ def test_column_name_of_steps_is_checked_before_spark_starts(
         assert not list(output_name_mistakes(dataset_of(file.read_text().replace(json.dumps(sql), accepted), "")[0]))
 
 
-@pytest.mark.parametrize("paths", ["a.parquet", "*.parquet", "", "*"])
-def test_nanoseconds_in_parquet_are_reported_before_spark_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], paths: str
-) -> None:
-    (tmp_path / "in").mkdir()
-    at = pa.array([0] * 50_000, pa.timestamp("ns"))
-    pq.write_table(pa.table({"id": range(50_000), "at": at}), tmp_path / "in" / "a.parquet")
-    source = {"format": "parquet", "paths": [f"in/{paths}"]}
-    content = {
-        "name": "d",
-        "sources": {"s": source},
-        "target": {"location": f"{tmp_path}/t"},
-        "write": {"mode": "append"},
-    }
-    (tmp_path / "d.yaml").write_text(yaml.safe_dump(content))
-    assert main([str(tmp_path / "d.yaml")]) == 1
-    assert "a.parquet: its column 'at' has timestamps in nanoseconds" in capsys.readouterr().err
-
-
 def test_options_that_accept_invalid_json_are_refused() -> None:
     text = ALONE.replace("format: csv", "format: json\n    options: {allowSingleQuotes: true, allowOverwrites: true}")
     assert [mistake.field for mistake in check(text).mistakes][:1] == ["sources.inbox.options.allowSingleQuotes"]
@@ -725,15 +703,3 @@ def test_summary_shows_location_of_quarantined_rows() -> None:
     ]
     done = RunSummary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=5)
     assert "read them by" not in "".join(summary_lines(done, "s3://lake/aside"))
-
-
-def test_beginning_is_read_from_the_first_file_of_a_source(tmp_path: Path) -> None:
-    for name, content in {"_a.csv": "no", "b.csv.gz": "no", "c.csv": "id\n1\n", "d.csv": "no", "e.txt": "no"}.items():
-        (tmp_path / name).write_text(content)
-    (tmp_path / "day=1").mkdir()
-    (tmp_path / "day=1" / "c.csv").write_text("id\n")
-    places, first = LocationChecks(), (str(tmp_path / "c.csv"), b"id\n1\n")
-    assert [places.beginning(f"{tmp_path}/{name}") for name in ("*.csv", "c.csv", "*c.*")] == [first] * 3
-    assert places.beginning(f"file://{tmp_path}/c.csv") == first
-    for name in ("none.csv", "{c,d}.csv", "day=1/c.csv", "*", "", "[c].csv", "b.csv.gz"):
-        assert places.beginning(f"{tmp_path}/{name}") is None, name

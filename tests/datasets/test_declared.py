@@ -10,7 +10,7 @@ from deltaic_datasets.file.file_checks import check
 from deltaic_datasets.file.file_text import LARGEST_BYTES
 from deltaic_datasets.file.schedule import check_schedule
 from deltaic_pipeline.spark.ddl import TYPES, WrongDdl, columns_of
-from deltaic_pipeline.spark.options import PROPERTIES, READERS
+from deltaic_pipeline.spark.options import READERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,14 +77,6 @@ def test_consistent_declarations_are_accepted() -> None:
             "target.partition_by[0]",
             "cannot be partitioned",
             id="by a list",
-        ),
-        pytest.param(
-            "delta.checkpointInterval",
-            "delta.checkpontInterval",
-            14,
-            "target.properties.delta.checkpontInterval",
-            "did you mean delta.checkpointInterval",
-            id="property",
         ),
         pytest.param("keys: [id]", "keys: [ident]", 15, "write.keys[0]", "'ident' is not a column", id="key"),
         pytest.param(
@@ -235,7 +227,7 @@ def test_schema_parser_agrees_with_spark(spark: "SparkSession") -> None:
 
 
 @pytest.mark.spark
-def test_all_options_and_properties_of_spark_are_known(spark: "SparkSession") -> None:
+def test_all_options_of_spark_are_known(spark: "SparkSession") -> None:
     jvm: Any = spark.sparkContext._jvm
 
     def call_scala(scala_object: str, method: str) -> Any:
@@ -255,5 +247,3 @@ def test_all_options_and_properties_of_spark_are_known(spark: "SparkSession") ->
         for source in (options, f"{sources}.FileIndexOptions"):
             names = str(call_scala(source, "getAllOptions").mkString(" ")).lower().split()
             assert {option for option in names if "." not in option} <= known_names
-    properties = call_scala("org.apache.spark.sql.delta.DeltaConfigs", "entries")
-    assert {properties[name].key() for name in properties} == PROPERTIES

@@ -295,7 +295,6 @@ def test_another_writer_is_reported_before_spark_starts(
         ({"--partition-by": "dya"}, "--partition-by: 'dya' is not a column of the table, which gets no other without"),
         ({"--format": "delta", "--from": f"s3://{BUCKET}/none"}, f"there is no Delta table at s3://{BUCKET}/none"),
         ({"--option": "seperator=;"}, "--option seperator is not an option of Spark's csv reader: did you mean sep?"),
-        ({"--property": "delta.appendOnli=true"}, "--property delta.appendOnli is not a property of Delta tables: "),
         ({"--schema": "id INTT"}, "--schema has the type 'INTT', which Spark does not know: did you mean int?"),
         ({"--from": "none/*.csv"}, "there is nothing at none/*.csv"),
         ({"--to": f"s3://{BUCKET}s/t"}, f"there is no bucket '{BUCKET}s': did you mean {BUCKET}?"),

@@ -16,14 +16,13 @@ from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.job_command import Report, resume_hint, run_command
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
-from deltaic_pipeline.spark.options import refused_options, unknown_options, unknown_properties
+from deltaic_pipeline.spark.options import refused_options, unknown_options
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import query_rows
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.spark.task_progress import show_tasks
 from deltaic_pipeline.table.catalog_entry import CatalogEntry, JobCatalog, connect, entry_from
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_column
-from deltaic_pipeline.table.file_schemas import header_error
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import Source, catalog_location, explain_misfits, read
@@ -119,10 +118,6 @@ def _check_before_spark(job: PublishJob, catalog: JobCatalog) -> None:
     if missing := [message for message in messages if message]:
         raise NotFound("; ".join(missing))
     columns = [column.name for column in columns_of(job.source.schema)] if job.source.schema else []
-    if columns and job.source.format == "csv" and not repeated:
-        for file in filter(None, map(checks.beginning, job.source.paths)):
-            if message := header_error(*file, columns, job.source.options):
-                raise PipelineError(message)
     if columns and not job.sql:
         _check_columns(columns, target)
     table = None if target.rewrites else checks.columns(target.location)
@@ -148,7 +143,7 @@ def job_from(arguments: argparse.Namespace) -> PublishJob:
     target.check()
     options, evolves = _pairs(arguments.option), arguments.evolve_schema
     source = Source(arguments.format, tuple(arguments.paths), options, arguments.schema, evolves=evolves)
-    _check_options(source, target)
+    _check_options(source)
     return PublishJob(
         source=source,
         target=target,
@@ -159,12 +154,10 @@ def job_from(arguments: argparse.Namespace) -> PublishJob:
     )
 
 
-def _check_options(source: Source, target: DeltaTarget) -> None:
+def _check_options(source: Source) -> None:
     refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
     for name, message in [*unknown_options(source.format, source.options), *refused]:
         raise PipelineError(f"--option {name} {message}.")
-    for name, message in unknown_properties(target.properties):
-        raise PipelineError(f"--property {name} {message}.")
     if source.schema:
         try:
             columns_of(source.schema)

@@ -13,7 +13,6 @@ from deltaic_pipeline.spark.options import (
     partial_options,
     refused_options,
     unknown_options,
-    unknown_properties,
 )
 from deltaic_pipeline.table.column_names import missing_column
 from deltaic_pipeline.table.target import TRANSACTION_RETENTION
@@ -184,8 +183,6 @@ def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         yield ("quarantine",), "is within the target: choose a location outside the target's location"
     if dataset.quarantine_location == dataset.runs_location:
         yield ("quarantine",), "is the location of the runs table: choose another"
-    for name, message in unknown_properties(target.properties):
-        yield ("target", "properties", name), message
 
 
 def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
@@ -14,12 +14,10 @@ from deltaic.errors import NotFound
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.job_command import Report, resume_hint, run_command
-from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import EntryName, JobCatalog, connect
-from deltaic_pipeline.table.file_schemas import header_error, nanoseconds_error
 from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.run_log import refuse_overlap
 from deltaic_terminal.progress import Progress, step
@@ -103,8 +101,6 @@ def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCata
 
     if missing := describe(_find_missing(run.dataset, checks, named_run=bool(options.run_id))):
         raise NotFound(missing)
-    if wrong_files := describe(_check_files(run.dataset, checks, named_run=bool(options.run_id))):
-        raise PipelineError(wrong_files)
     if checks.missing_table(location) and (refused := describe(output_name_mistakes(run.dataset))):
         raise PipelineError(refused)
     table = checks.columns(location)
@@ -138,25 +134,6 @@ def _find_missing(dataset: Dataset, checks: LocationChecks, *, named_run: bool) 
         check = checks.missing_bucket if followed or repeated else checks.missing_table
         if isinstance(source, DeltaSource) and (message := check(source.path)):
             yield ("sources", name, "path"), message
-
-
-def _check_files(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -> Mistakes:
-    if named_run and checks.missing_table(dataset.target.location) is None:
-        return
-    for name, source in dataset.sources.items():
-        followed = dataset.stream is not None and dataset.stream.source == name
-        is_read = not dataset.steps or any(name.lower() in step.sql.lower() for step in dataset.steps)
-        if not isinstance(source, FileSource) or not is_read or followed:
-            continue
-        messages: Iterable[str | None] = ()
-        if source.format == "csv" and source.ddl:
-            columns = [column.name for column in columns_of(source.ddl)]
-            beginnings = filter(None, map(checks.beginning, source.paths))
-            messages = (header_error(*file, columns, source.options) for file in beginnings)
-        elif source.format == "parquet":
-            messages = (nanoseconds_error(*file) for file in filter(None, map(checks.footer, source.paths)))
-        if message := next(filter(None, messages), None):
-            yield ("sources", name), message
 
 
 def start_spark(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":

@@ -1,4 +1,4 @@
-"""List the known options of Spark's readers and properties of Delta tables, to detect misspelled names."""
+"""List the known options of Spark's readers, to detect misspelled names, which Spark ignores."""
 
 from collections.abc import Iterator, Mapping
 
@@ -39,26 +39,6 @@ READERS: Mapping[str, frozenset[str]] = {
 }
 """Options of each Spark reader; case does not matter. JDBC readers accept any option, so they are not listed."""
 
-_PROPERTIES = (
-    "appendOnly autoOptimize autoOptimize.autoCompact autoOptimize.optimizeWrite castIcebergTimeType "
-    "checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct checkpointInterval checkpointPolicy "
-    "checkpointRetentionDuration columnMapping.maxColumnId columnMapping.mode "
-    "compatibility.symlinkFormatManifest.enabled coordinatedCommits.commitCoordinator-preview "
-    "coordinatedCommits.commitCoordinatorConf-preview coordinatedCommits.tableConf-preview "
-    "dataSkippingNumIndexedCols dataSkippingStatsColumns dataSkippingStringPrefixLength "
-    "deletedFileRetentionDuration dropFeatureTruncateHistory.retentionDuration enableChangeDataCapture "
-    "enableChangeDataFeed enableDeletionVectors enableExpiredLogCleanup enableFullRetentionRollback "
-    "enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableMaterializePartitionColumnsFeature "
-    "enableRowTracking enableTypeWidening enableVariantShredding ignoreIcebergBucketPartition "
-    "ignoreProtocolDefaults inCommitTimestampEnablementTimestamp inCommitTimestampEnablementVersion isolationLevel "
-    "logRetentionDuration minReaderVersion minWriterVersion randomPrefixLength randomizeFilePrefixes "
-    "redirectReaderWriter-preview redirectWriterOnly-preview requireCheckpointProtectionBeforeVersion "
-    "rowTrackingSuspended sampleRetentionDuration setTransactionRetentionDuration "
-    "universalFormat.enabledFormats universalFormat.iceberg.atomicConversion.supported"
-)
-PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
-"""Property names with the prefix `delta.` that Delta accepts, without `delta.feature.*` and `delta.constraints.*`."""
-
 _PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readchangedata"}
 
 
@@ -85,14 +65,3 @@ def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         skips_files = name.lower() in {"modifiedafter", "modifiedbefore"}
         if skips_files or (name.lower() in _PARTIAL and value.lower() == "true"):
             yield name, "skips files or rows of the source"
-
-
-def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown property whose name starts with `delta.`, with an error message."""
-    known_names = {name.lower() for name in PROPERTIES}
-    for name in properties:
-        is_delta = name.lower().startswith("delta.") and not name.lower().startswith(
-            ("delta.feature.", "delta.constraints.")
-        )
-        if is_delta and name.lower() not in known_names:
-            yield name, "is not a property of Delta tables" + did_you_mean(name, PROPERTIES)

@@ -7,7 +7,7 @@ reported by its class only, unless that class is about files or hosts.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
@@ -185,28 +185,18 @@ def _is(thrown: Any, name: str) -> bool:
     return is_instance(thrown, name if name.startswith("java.") else f"org.apache.spark.{name}")
 
 
-def header_length_error(file: str, actual: int, declared: int) -> str:
-    """Return the error message for a CSV header with more or fewer columns than the schema."""
-    hint = ": is `sep` the separator?" if actual == 1 else ""
-    return f"{file}: its header has {actual} columns, and the schema {declared}{hint}"
-
-
-def header_name_error(file: str, expected: str, actual: str, schema: Sequence[str]) -> str:
-    """Return the error message for a CSV header with another column name than the schema.
-
-    It shows the actual name only if a column has a similar name: in a file without a header, it would be row data.
-    """
-    position = f"column {schema.index(expected) + 1}" if expected in schema else "a column"
-    near = did_you_mean(actual, schema)
-    suffix = f", but '{actual}'{near if expected not in near else ''}" if near else ""
-    return f"{file}: {position} of its header is not '{expected}', as the schema says{suffix}"
-
-
 def _header_error(message: str) -> str:
     if lengths := _HEADER_LENGTH.search(message):
-        return header_length_error(lengths[3], int(lengths[1]), int(lengths[2]))
+        hint = ": is `sep` the separator?" if lengths[1] == "1" else ""
+        return f"{lengths[3]}: its header has {lengths[1]} columns, and the schema {lengths[2]}{hint}"
     if names := _HEADER_NAMES.search(message):
-        return header_name_error(names[4], names[2], names[3], names[1].split(", "))
+        schema, expected, actual, file = names.groups()
+        columns = schema.split(", ")
+        position = f"column {columns.index(expected) + 1}" if expected in columns else "a column"
+        # Only a name that is similar to a column's is shown: in a file without a header, it would be row data.
+        near = did_you_mean(actual, columns)
+        suffix = f", but '{actual}'{near if expected not in near else ''}" if near else ""
+        return f"{file}: {position} of its header is not '{expected}', as the schema says{suffix}"
     return ""
 
 

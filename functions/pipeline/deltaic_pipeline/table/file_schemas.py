@@ -1,19 +1,16 @@
 """Compare each file that Spark is about to read with the declared schema (decision 199).
 
-Otherwise Spark would fill a column that a file lacks with nulls, and drop fields that the schema lacks. Errors that the
-first or last bytes of a file prove are reported before Spark starts.
+Otherwise Spark would fill a column that a file lacks with nulls, and drop fields that the schema lacks.
 """
 
-import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jvm import as_java, java_class
-from deltaic_pipeline.spark.spark_errors import full_message, header_length_error, header_name_error, spark_failures
+from deltaic_pipeline.spark.spark_errors import full_message, spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,55 +22,7 @@ NANOSECONDS = (
     "has timestamps in nanoseconds, which Delta tables do not have: write the files with microseconds, in pandas by "
     "to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
 )
-_OPTIONS_WITHOUT_EFFECT = frozenset({
-    "dateformat", "emptyvalue", "inferschema", "locale", "mode", "nanvalue", "negativeinf", "nullvalue", "positiveinf",
-    "preferdate", "samplingratio", "timestampformat", "timestampntzformat", "timezone",
-})  # fmt: skip
 NO_HEADER = "is empty, but must have a header. Deliver it again, or set the option `header: false`."
-_EVALUATED_OPTIONS = frozenset({"delimiter", "enforceschema", "header", "quote", "sep"})
-
-
-def header_error(file: str, start: bytes, columns: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """Return the error that Spark would report for a CSV file's header; None if correct, or not checked here."""
-    settings = {name.lower(): value for name, value in options.items()}
-    separator, quote = settings.get("sep", settings.get("delimiter", ",")), settings.get("quote", '"')
-    is_checked = (
-        settings.get("header", "true").lower() == "true" and settings.get("enforceschema", "false").lower() == "false"
-    )
-    if (
-        not is_checked
-        or settings.keys() - _OPTIONS_WITHOUT_EFFECT - _EVALUATED_OPTIONS
-        or len(separator) != 1
-        or len(quote) != 1
-    ):
-        return None
-    if not start:
-        return f"{file} {NO_HEADER}"
-    lines = [line for line in re.split(rb"\r\n?|\n", start)[:-1] if line.strip()]
-    try:
-        [header] = csv.reader([lines[0].decode()], delimiter=separator, quotechar=quote, strict=True)
-    except (IndexError, UnicodeDecodeError, csv.Error):
-        return None
-    if not header[0].isprintable() or not all(header) or any(quote in name for name in header):
-        return None  # a byte order mark, empty names, or quotes that each reader interprets differently
-    if len(header) != len(columns):
-        return header_length_error(file, len(header), len(columns))
-    pairs = zip(header, columns, strict=True)
-    differences = ((actual, expected) for actual, expected in pairs if actual.lower() != expected.lower())
-    return next((header_name_error(file, expected, actual, columns) for actual, expected in differences), None)
-
-
-def nanoseconds_error(file: str, tail: bytes) -> str | None:
-    """Return an error if the last bytes of a Parquet file, its footer, declare nanosecond timestamps, else None."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with suppress(pa.ArrowException, OSError):
-        schema = pq.read_metadata(pa.BufferReader(tail)).schema
-        for column in map(schema.column, range(len(schema))):
-            if re.match("Timestamp.*=nanoseconds", str(column.logical_type)):
-                return f"{file}: its column '{column.path}' {NANOSECONDS}."
-    return None
 
 
 def files_of(rows: "DataFrame") -> Any:

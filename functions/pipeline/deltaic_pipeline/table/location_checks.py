@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -26,9 +25,7 @@ _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 _HIDDEN = re.compile(r"(^|/)[_.][^/.][^/]*$")
 LEFT_OUT = "is not read: Spark skips files whose names start with an underscore or a period. Rename the file"
-MOST_OF_A_FILE = 65_536
 MOST_FILES = 10_000
-COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
 
 class LocationChecks:
@@ -59,39 +56,6 @@ class LocationChecks:
             return f"{path} {LEFT_OUT}"
         prefix = match[2][: glob.start()] if (glob := _GLOB.search(match[2])) else match[2]
         return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
-
-    def beginning(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and first bytes of a file, or of the first file that matches `*`; None if unreadable."""
-        return None if path.rpartition("/")[2].strip("*") == "" else self._excerpt(path, f"0-{MOST_OF_A_FILE - 1}")
-
-    def footer(self, path: str) -> tuple[str, bytes] | None:
-        """Return the path and last bytes of a file, or of the first file in a folder; None if unreadable."""
-        last = f"-{MOST_OF_A_FILE}"
-        return self._excerpt(path, last) or self._excerpt(f"{path.rstrip('/')}/*", last)
-
-    def _excerpt(self, path: str, byte_range: str) -> tuple[str, bytes] | None:
-        """Return the first file at a path: its own path, and its bytes in the HTTP range `byte_range`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        match = _S3.fullmatch(path)
-        bare_path = match[2] if match else re.sub("^file:(//)?", "", path)
-        folder, slash, names = bare_path.rpartition("/")
-        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder:
-            return None
-        with suppress(OSError, BotoCoreError, ClientError, StopIteration):
-            if match is None:
-                files = (file for file in Path(folder or slash or ".").iterdir() if file.is_file())
-                file = next(file for file in sorted(files) if _is_read(file.name, names))
-                with file.open("rb") as stream:
-                    stream.seek(max(0, file.stat().st_size - MOST_OF_A_FILE) if byte_range.startswith("-") else 0)
-                    return str(file), stream.read(MOST_OF_A_FILE)
-            prefix = f"{folder}{slash}{names.partition('*')[0]}"
-            entries = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
-            keys = (entry["Key"] for entry in entries if entry["Size"])
-            key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
-            content = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes={byte_range}")
-            return f"s3://{match[1]}/{key}", content["Body"].read()
-        return None
 
     def files(self, path: str) -> list[tuple[str, int, str]] | None:
         """Return key, size and ETag of all objects that a path or glob can match, sorted by key.
@@ -188,8 +152,3 @@ def _local(path: Path) -> Iterator[tuple[str, int, str]]:
     for file in [path] if path.is_file() else files:
         stat = file.stat()
         yield str(file), stat.st_size, str(stat.st_mtime_ns)
-
-
-def _is_read(name: str, pattern: str) -> bool:
-    """Return whether a file name matches a pattern, and Spark reads such a file without decompression."""
-    return fnmatchcase(name, pattern) and name[:1] not in "._" and not name.lower().endswith(COMPRESSED)
