@@ -1,0 +1,40 @@
+"""Run clients and write the page: `uv run python -m client_matrix run [NAME...]`, `... docs`."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from client_matrix.clients import CLIENTS
+from client_matrix.page import PAGE, page
+from client_matrix.results import run_client, store
+from client_matrix.tables import lending
+
+
+def run(names: list[str]) -> None:
+    """Run the named clients, or all of them, and store their results."""
+    unknown = set(names) - {client.name for client in CLIENTS}
+    if unknown:
+        sys.exit(f"no client {', '.join(sorted(unknown))}: {', '.join(client.name for client in CLIENTS)}")
+    with tempfile.TemporaryDirectory() as folder, lending(Path(folder)) as lender:
+        for client in CLIENTS:
+            if not names or client.name in names:
+                result = run_client(client, lender)
+                store(client, result)
+                outcomes = ", ".join(f"{name} {ability['outcome']}" for name, ability in result["abilities"].items())
+                sys.stdout.write(f"{client.name} {result['version']}: {outcomes}\n")
+                sys.stdout.flush()
+
+
+def main() -> None:
+    """Run the command of the command line."""
+    match sys.argv[1:]:
+        case ["run", *names]:
+            run(names)
+        case ["docs"]:
+            PAGE.write_text(page(), encoding="utf-8")
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

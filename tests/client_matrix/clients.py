@@ -1,0 +1,265 @@
+"""Clients of the matrix: how each is run, what it cannot do by its nature, and its shortest settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+ICEBERG = ("Iceberg vended", "Iceberg signed")
+SHARING: Final[Mapping[str, str]] = {
+    **dict.fromkeys(ICEBERG, "it is a client of Delta Sharing"),
+    "directory access": "it reads by URL",
+}
+FOLDERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(ICEBERG, "it reads Delta tables"),
+    "OAuth profile": "it reads no profile: request a token and the credentials yourself",
+}
+CATALOGS: Final[Mapping[str, str]] = {
+    "change feed": "Iceberg has no change feed",
+    "directory access": "it is a client of Iceberg's catalog",
+}
+"""Abilities that all clients of a kind lack."""
+
+FOLDER_SETTINGS: Final = '# location, options: see recipients.md, "Read by directory access"'
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client, and how to run it."""
+
+    name: str
+    """Name of its file of results."""
+
+    title: str
+    """With `{version}` where the version belongs."""
+
+    script: str
+    settings: str
+    """The shortest settings that work."""
+
+    language: str = "python"
+    """Of the settings."""
+
+    arguments: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    """Packages of its own environment; without any, it runs in the developers' environment."""
+
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Abilities that it does not have, and why."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """The same for errors of this client."""
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a test runs it each time."""
+        return not self.packages
+
+
+REASONS: Final[Mapping[str, str]] = {
+    "Unsupported Delta Table Properti": "the server refuses it by name, because the client would misread it",
+    "credentials for its folder would allow": "the server gives no credentials, because they open the whole folder",
+    "No module named 's3fs'": "it has no requests signed",
+}
+"""Plain words for errors of several clients: a regular expression, and what to write."""
+
+PYICEBERG: Final = (
+    'catalog = RestCatalog("sales", uri=profile["icebergEndpoint"], token=profile["bearerToken"],\n'
+    '                      warehouse="sales_share")\n'
+    'catalog.load_table("europe.orders").scan().to_arrow()'
+)
+S3FS: Final = ("pyiceberg[pyarrow,s3fs]==0.12.0", "s3fs==2026.9.0")
+DOWNCAST: Final = {"PYICEBERG_DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE": "true"}
+CLIENTS: Final = (
+    Client(
+        "delta_sharing_1_4",
+        "`delta-sharing` {version} for Python",
+        "read_with_delta_sharing.py",
+        'delta_sharing.load_as_pandas("alice.share#sales_share.europe.orders")',
+        arguments=("default",),
+        lacks=SHARING,
+    ),
+    Client(
+        "delta_sharing_1_4_delta",
+        "`delta-sharing` {version} for Python, delta format",
+        "read_with_delta_sharing.py",
+        'delta_sharing.load_as_pandas("alice.share#sales_share.europe.orders", use_delta_format=True)',
+        arguments=("delta",),
+        lacks=SHARING,
+    ),
+    Client(
+        "delta_sharing_1_0",
+        "`delta-sharing` {version} for Python",
+        "read_with_delta_sharing.py",
+        'delta_sharing.load_as_pandas("alice.share#sales_share.europe.orders")',
+        packages=("delta-sharing==1.0.*", "pandas<3", "numpy<2", "pyarrow<19"),
+        lacks=SHARING,
+        reasons={"does not supports": "it reads only profiles with a token"},
+    ),
+    Client(
+        "delta_sharing_0_5",
+        "`delta-sharing` {version} for Python",
+        "read_with_delta_sharing.py",
+        'delta_sharing.load_as_pandas("alice.share#sales_share.europe.orders")',
+        packages=("delta-sharing==0.5.*", "pandas<2", "numpy<2", "pyarrow<16"),
+        lacks=SHARING,
+        reasons={"KeyError: 'bearerToken'": "it reads only profiles with a token"},
+    ),
+    Client(
+        "deltalake",
+        "`deltalake` {version}, `QueryBuilder`",
+        "read_folder_with_deltalake.py",
+        "table = DeltaTable(location, storage_options=options)\n"
+        'QueryBuilder().register("orders", table).execute("SELECT * FROM orders").read_all()',
+        arguments=("query",),
+        lacks=FOLDERS,
+    ),
+    Client(
+        "deltalake_pyarrow",
+        "`deltalake` {version}, `to_pyarrow_table` and `to_pandas`",
+        "read_folder_with_deltalake.py",
+        "DeltaTable(location, storage_options=options).to_pyarrow_table()",
+        arguments=("pyarrow",),
+        lacks=FOLDERS,
+    ),
+    Client(
+        "polars",
+        "`polars` {version}, `scan_delta`",
+        "read_folder_with_polars.py",
+        "polars.scan_delta(location, storage_options=options).collect()",
+        lacks={**FOLDERS, "change feed": "it has no function for it"},
+        reasons={
+            "column mapping": "`DeltaProtocolError`: it does not support column mapping",
+            "not found": "`FileNotFoundError`: it finds no file in a folder whose name Spark encoded (`part=b%20c`)",
+        },
+    ),
+    Client(
+        "pyiceberg",
+        "pyiceberg {version} with PyArrow",
+        "read_iceberg_with_pyiceberg.py",
+        PYICEBERG,
+        arguments=("pyarrow",),
+        lacks=CATALOGS,
+        environment=DOWNCAST,
+    ),
+    Client(
+        "pyiceberg_s3fs",
+        "pyiceberg {version} with s3fs",
+        "read_iceberg_with_pyiceberg.py",
+        "# pip install s3fs, and PYICEBERG_MAX_WORKERS=1 in the environment\n" + PYICEBERG,
+        packages=S3FS,
+        lacks=CATALOGS,
+        environment={**DOWNCAST, "PYICEBERG_MAX_WORKERS": "1"},
+    ),
+    Client(
+        "pyiceberg_core",
+        "iceberg-rust by pyiceberg-core {version} and DataFusion",
+        "read_iceberg_with_pyiceberg_core.py",
+        "provider = IcebergDataFusionTable(\n"
+        "    identifier=list(table.name()),\n"
+        "    metadata_location=table.metadata_location,\n"
+        "    file_io_properties={**table.io.properties, **table.config},\n"
+        ")\n"
+        'context.register_table("orders", provider)',
+        packages=("pyiceberg[pyarrow]==0.12.0", "pyiceberg-core==0.11.0", "datafusion==54.*"),
+        lacks=CATALOGS,
+        reasons={"reqsign": "it has no requests signed"},
+    ),
+    Client(
+        "polars_iceberg",
+        "`polars` {version}, `scan_iceberg` by pyiceberg",
+        "read_iceberg_with_polars.py",
+        'polars.scan_iceberg(catalog.load_table("europe.orders"), reader_override="pyiceberg").collect()',
+        arguments=("pyiceberg",),
+        packages=("polars==2.1.0", *S3FS),
+        lacks=CATALOGS,
+        environment={**DOWNCAST, "PYICEBERG_MAX_WORKERS": "1"},
+    ),
+    Client(
+        "polars_iceberg_native",
+        "`polars` {version}, `scan_iceberg` by itself",
+        "read_iceberg_with_polars.py",
+        "# storage_options: the credentials in table.config, which it does not take by itself\n"
+        'polars.scan_iceberg(catalog.load_table("europe.orders"), storage_options={...}).collect()',
+        arguments=("native",),
+        lacks=CATALOGS,
+        environment=DOWNCAST,
+    ),
+    Client(
+        "daft_delta",
+        "`daft` {version}, `read_deltalake`",
+        "read_with_daft.py",
+        "daft.read_deltalake(location, io_config=IOConfig(s3=S3Config(key_id=..., access_key=..., session_token=...)))",
+        arguments=("delta",),
+        packages=("daft==0.7.26", "deltalake==1.6.6", "pyiceberg[pyarrow]==0.12.0"),
+        lacks={**FOLDERS, "change feed": "it has no function for it"},
+        reasons={
+            "deletion vectors are not yet supported": "`NotImplementedError`: it does not support deletion vectors",
+            "no parquet field IDs": "`DaftCoreException`: it reads no files without field ids under column mapping",
+        },
+    ),
+    Client(
+        "daft_iceberg",
+        "`daft` {version}, `read_iceberg`",
+        "read_with_daft.py",
+        'daft.read_iceberg(catalog.load_table("europe.orders"))',
+        arguments=("iceberg",),
+        packages=("daft==0.7.26", "deltalake==1.6.6", "pyiceberg[pyarrow]==0.12.0"),
+        lacks=CATALOGS,
+        reasons={
+            "no parquet field IDs": "`DaftCoreException`: it reads no files without field ids, which Delta files lack",
+            "CorruptFile": "`DaftCoreException`: it reads no deletion vectors",
+        },
+    ),
+    Client(
+        "duckdb_delta",
+        "DuckDB {version}, `delta_scan`",
+        "read_with_duckdb.py",
+        "CREATE SECRET shares (TYPE s3, KEY_ID '...', SECRET '...', SESSION_TOKEN '...', REGION '...');\n"
+        "FROM delta_scan('s3://...');  -- the location that came with the credentials",
+        "sql",
+        arguments=("delta",),
+        packages=("duckdb==1.5.5", "duckdb-extension-delta==1.5.5", "duckdb-extension-httpfs==1.5.5", "pyarrow"),
+        lacks={**FOLDERS, "change feed": "it has no function for it"},
+    ),
+    Client(
+        "duckdb_iceberg",
+        "DuckDB {version}, extension `iceberg`",
+        "read_with_duckdb.py",
+        "CREATE SECRET shares (TYPE iceberg, TOKEN '...');\n"
+        "ATTACH 'sales_share' AS sales (TYPE iceberg, SECRET shares, ENDPOINT '...');  -- icebergEndpoint\n"
+        "FROM sales.europe.orders;",
+        "sql",
+        arguments=("iceberg",),
+        packages=(
+            "duckdb==1.5.5",
+            *(f"duckdb-extension-{name}==1.5.5" for name in ("avro", "httpfs", "iceberg")),
+            "pyarrow",
+        ),
+        lacks=CATALOGS,
+        reasons={"403 Forbidden": "it has no requests signed (403 from the store)"},
+    ),
+    Client(
+        "clickhouse_delta",
+        "ClickHouse {version} by chdb, `deltaLake()`",
+        "read_with_chdb.py",
+        "SELECT * FROM deltaLake('https://...', 'KEY', 'SECRET', 'SESSION_TOKEN');",
+        "sql",
+        arguments=("delta",),
+        packages=("chdb==4.4.0",),
+        lacks={**FOLDERS, "change feed": "it has no function for it"},
+    ),
+    Client(
+        "clickhouse_iceberg",
+        "ClickHouse {version} by chdb, `DataLakeCatalog`",
+        "read_with_chdb.py",
+        "SET allow_database_iceberg = 1;\n"
+        "CREATE DATABASE sales ENGINE = DataLakeCatalog('https://.../iceberg/v1') SETTINGS catalog_type = 'rest',\n"
+        "    warehouse = 'sales_share', auth_header = 'Authorization: Bearer ...', vended_credentials = true;\n"
+        "SELECT * FROM sales.`europe.orders`;",
+        "sql",
+        arguments=("iceberg",),
+        packages=("chdb==4.4.0",),
+        lacks=CATALOGS,
+    ),
+)

@@ -1,0 +1,15 @@
+"""Read tables' folders with `polars`."""
+
+from typing import Any
+
+import polars as pl
+from client_matrix.scripts import reading
+
+
+def read(job: dict[str, Any], check: reading.Check) -> reading.Rows:
+    """Read a table."""
+    location, options = reading.credentials(job, check["table"])
+    return pl.scan_delta(location, version=check["version"], storage_options=options).collect().to_dicts()
+
+
+reading.main(pl.__version__, read)
