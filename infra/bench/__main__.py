@@ -99,6 +99,9 @@ def _measure_parts() -> Iterator[Figure]:
         for name, value in components.line_microseconds(10_000, length).items():
             bar = reference_value / 50 if length else None
             yield Figure("sign + line", f"{name}, {step}", value, "us", bar, "boto3 + json.dumps", reference_value)
+    _log("an Iceberg manifest")
+    converted, decoded = components.manifest_microseconds(10_000)
+    yield Figure("Iceberg manifest", "CPU per file", converted, "us", decoded, "fastavro, decoding only", decoded)
     _log("imports")
     for endpoint, bar in _IMPORTS.items():
         wall, cpu = components.import_seconds(endpoint)

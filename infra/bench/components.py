@@ -82,3 +82,37 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
             best = min(best, time.process_time() - began)
         figures[kind] = best / lines * 1e6
     return figures
+
+
+def manifest_microseconds(files: int) -> tuple[float, float]:
+    """Return CPU microseconds per file to read a manifest of a measured table, and to decode it with fastavro."""
+    from io import BytesIO
+
+    import fastavro
+    from deltaic.delta.actions import parse_metadata
+    from deltaic.iceberg.live_files import LiveFiles
+    from deltaic.iceberg.manifests import ManifestWriter
+    from deltaic.iceberg.table_schema import iceberg_schema
+    from deltaic.iceberg.table_version import MetadataContext, TableVersion
+    from deltaic.iceberg_source.manifest_files import ManifestReader, SourceManifest, TablePaths
+    from deltaic.pruning.values import column_type
+
+    root, written = "s3://bench/logs", dict[str, bytes]()
+    batch, _ = files_and_urls(files, 0)
+    metadata = parse_metadata(measured_tables.metadata(), "the benchmark")
+    schema, version = iceberg_schema(metadata), TableVersion(0, 0, metadata, lambda: [batch.files])
+    uris = [f"{root}/{path}" for path in batch.files["path"].to_pylist()]
+    live = LiveFiles(MetadataContext(root, written.__setitem__, lambda _: uris, None), version, schema)  # type: ignore[arg-type]
+    ManifestWriter(schema, root, written.__setitem__).manifest(live.entries(live.digests))
+    (content,) = written.values()
+    types = measured_tables.COLUMNS.items()
+    columns = {number: ((name,), column_type(kind)) for number, (name, kind) in enumerate(types, start=1)}
+    reader = ManifestReader(TablePaths(root), columns, {}, (), {}, {0: schema.spec["fields"]}, {})
+    manifest = SourceManifest("", 0, False, 1, 1, files, 0, 0, [])  # noqa: FBT003 -- not of deletes
+    works = (lambda: reader.pieces(manifest, content), lambda: fastavro.reader(BytesIO(content)))
+    seconds = []
+    for work in works * 3:
+        began = time.process_time()
+        list(work())
+        seconds.append(time.process_time() - began)
+    return min(seconds[::2]) / files * 1e6, min(seconds[1::2]) / files * 1e6
