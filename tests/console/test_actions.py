@@ -232,6 +232,20 @@ def test_refusal_suggests_the_nearest_name_and_keeps_the_form(console: Visitor) 
     assert 'value="2099-01-01"' in page
 
 
+def test_failed_command_leads_back_to_the_form_with_its_values(console: Visitor, server: FilledServer) -> None:
+    fields = {"name": "taken", "comment": "a & b"}
+    _, form = plan_action(console, "create-share", **fields)
+    server.admin.shares.create("taken")  # by another operator, after the plan
+    page = console.post("/action", **form)
+    assert "Not done." in page
+    link = re.search('href="([^"]+)">Back to the form</a>', page)
+    assert link is not None
+    page = console.get(html.unescape(link[1]))
+    assert 'value="taken"' in page
+    assert 'value="a &amp; b"' in page
+    assert error_at(page) == ""
+
+
 def test_everything_is_created_from_a_share_to_a_reader(console: Visitor, server: FilledServer) -> None:
     admin = server.admin
     named = {"share": "made", "schema": "here"}

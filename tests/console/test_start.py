@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from console.conftest import Visitor
+from console.conftest import Visitor, open_visitor, run_console
 from console.test_looks import usage_console
 from filled_server import FilledServer
 
@@ -25,7 +25,19 @@ def test_start_page_shows_counts_expirations_reads_and_next_steps(usage_console:
 
 
 def test_start_page_without_usage_table_says_so(console: Visitor) -> None:
-    assert "there is no usage table" in console.get("/start")
+    page = console.get("/start")
+    assert "there is no usage table at s3://deltaic-lake/usage, so no usage is known: collect it with" in page
+    assert "in the last 30 days" not in page
+
+
+def test_start_page_with_an_empty_location_of_usage_says_how_to_collect_it(server: FilledServer) -> None:
+    with run_console(server.environment, "--usage", "") as link, open_visitor(link).http as client:
+        visitor = Visitor(link, client)
+        visitor.sign_in()
+        page = visitor.get("/start")
+        assert "no usage table is set, so no usage is known: collect it with `deltaic usage collect`" in page
+        assert "in the last 30 days" not in page
+        assert "no usage table is set" in visitor.get("/usage")
 
 
 @pytest.mark.parametrize(

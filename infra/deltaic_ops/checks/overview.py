@@ -22,12 +22,13 @@ _PARALLEL: Final = 16
 
 
 def read_overview(
-    admin: CatalogAdmin, usage: str, environment: Mapping[str, str], **others: Callable[[], Any]
+    admin: CatalogAdmin, usage: str | None, environment: Mapping[str, str], **others: Callable[[], Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Read `counts`, `findings`, `expires`, `last read` and other parts; return results and error messages by part.
 
-    `usage` is the location of the usage table, or empty. Findings are those of `deltaic doctor` that need only the
-    catalog, without passed checks. Results that cannot be read are None. The error of counts and findings is `catalog`.
+    `usage` is the location of the usage table; None for no last reads. Findings are those of `deltaic doctor` that need
+    only the catalog, without passed checks. Results that cannot be read are None. The error of counts and findings is
+    `catalog`.
     """
     from deltaic_ops.usage.usage_report import last_reads
 
@@ -35,7 +36,7 @@ def read_overview(
     parts: dict[str, Callable[[], Any]] = {
         "catalog": lambda: _read_catalog(admin),
         "expires": lambda: scan_expirations(admin, now, now + timedelta(days=DAYS)),
-        "last read": lambda: last_reads(usage, environment, READS) if usage else [],
+        "last read": lambda: last_reads(usage, environment, READS) if usage is not None else [],
         **others,
     }
 

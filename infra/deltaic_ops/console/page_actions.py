@@ -94,7 +94,7 @@ def _form_page(context: ConsoleContext, request: Request, error: DeltaicError | 
 def act(context: ConsoleContext, request: Request) -> Response:
     """Run the command of a confirmed plan once; raise Conflict if the effects of the action have changed."""
     form = request.state.form
-    _, selected = _action(form)
+    name, selected = _action(form)
     plan = selected.plan(context.provider, form)
     number = form.get("plan", "")
     stored = context.plans.pop(number, None)
@@ -103,8 +103,9 @@ def act(context: ConsoleContext, request: Request) -> Response:
     if stored != plan:
         raise Conflict("the effects of this action have changed since the plan was shown: create the plan again")
     context.jobs.forget("names")
+    back = link("/action", action=name, **selected.values(form))
     job = context.jobs.start(
-        ("act", number), plan.title, lambda _: (selected, plan, run_command(context.provider, plan))
+        ("act", number), plan.title, lambda _: (selected, plan, back, run_command(context.provider, plan))
     )
     if finishes_soon(job):
         return _result_page(context, request, number, job)
@@ -166,9 +167,9 @@ def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
 
 def _result_page(context: ConsoleContext, request: Request, number: str, job: BackgroundJob) -> Response:
     context.jobs.forget(("act", number))
-    selected, plan, result = job.future.result()
-    values = {"action": selected, "plan": plan, "command": command(context.provider, plan), "result": result}
-    return context.page(request, "outcome.html", **values)
+    selected, plan, back, result = job.future.result()
+    line = command(context.provider, plan)
+    return context.page(request, "outcome.html", action=selected, plan=plan, back=back, command=line, result=result)
 
 
 def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:

@@ -136,12 +136,15 @@ def usage_table(location: str, environment: Mapping[str, str]) -> "Iterator[Data
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
+    remedy = "collect it with `deltaic usage collect`"
+    if not location:
+        raise NotFound(f"no usage table is set, so no usage is known: {remedy}, and use --usage with its location")
     try:
         table = DeltaTable(location, storage_options=S3Access.from_environment(environment).deltalake())
         yield table.to_pyarrow_dataset()
     except TableNotFoundError:
         raise NotFound(
-            f"there is no usage table at {location}: create it with `deltaic usage collect`, or use another location"
+            f"there is no usage table at {location}, so no usage is known: {remedy}, or use another location"
         ) from None
     except (DeltaError, OSError, pa.ArrowException) as failure:
         raise Unavailable(f"cannot read the usage table {location}: {failure}") from failure

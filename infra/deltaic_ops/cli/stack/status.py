@@ -43,7 +43,7 @@ def status(cli: Operator, usage: Usage = "") -> None:
     """
     server = _describe_server(cli)
     results, errors = read_overview(
-        cli.admin, usage, cli.connection.environment, endpoint=lambda: _reach(cli.sharing_endpoint(None))
+        cli.admin, usage or None, cli.connection.environment, endpoint=lambda: _reach(cli.sharing_endpoint(None))
     )
     counts, findings, endings = results["counts"] or {}, results["findings"] or (), results["expires"] or ()
     reads = results["last read"] or (_logged_reads(cli.options.state) if _is_local(cli) and not usage else ())
