@@ -3,17 +3,13 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 Path = Sequence[str | int]
 """Path of a value in a YAML document: field names, and indexes in lists."""
 
-MAX_VALUES = 20_000
-"""Maximum number of values in a document. Values of a YAML alias count at each use: nested ones can reach a billion."""
-
-MAX_DEPTH = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
 """Boolean values by the unquoted strings that YAML 1.1 reads as booleans, in lower case."""
 
@@ -74,14 +70,13 @@ class Document:
         """Names of the variables whose placeholders occur in the text."""
 
     @classmethod
-    def read(cls, text: str, command: str = "pipeline schema", max_values: int = MAX_VALUES) -> "Document":
+    def read(cls, text: str, command: str = "pipeline schema") -> "Document":
         """Parse a YAML text; raises Unreadable with all errors in it.
 
         `command` is the `deltaic` command that prints the fields of such a file; error messages mention it.
         """
         loader, root = None, None
         try:
-            _check_size(text, max_values)
             loader = _Loader(text)
             root = loader.get_single_node()
             if root is None:
@@ -133,32 +128,6 @@ class Document:
         node = self.position(path).node
         block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
         return node.start_mark.line + line + (1 if block else 0)
-
-
-def _check_size(text: str, limit: int) -> None:
-    """Raise Unreadable if a YAML text has more than `limit` values, before any of them is created."""
-    count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
-    for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
-        line = event.start_mark.line + 1
-        match event:
-            case yaml.AliasEvent():
-                if any(event.anchor == anchor for anchor, _ in parents):
-                    raise Unreadable([Mistake(line, "", f"the alias *{event.anchor} contains itself")])
-                count += sizes.get(event.anchor, 1)
-            case yaml.ScalarEvent():
-                count += 1
-                sizes[event.anchor] = 1
-            case yaml.CollectionStartEvent():
-                parents.append((event.anchor, count))
-                count += 1
-            case yaml.CollectionEndEvent():
-                anchor, start = parents.pop()
-                if anchor:
-                    sizes[anchor] = count - start
-        if count > limit:
-            raise Unreadable([Mistake(line, "", f"more than {limit:,} values, with aliases expanded")])
-        if len(parents) > MAX_DEPTH:
-            raise Unreadable([Mistake(line, "", f"lists and mappings are nested more than {MAX_DEPTH} levels deep")])
 
 
 def _invalid_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:

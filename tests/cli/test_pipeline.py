@@ -149,16 +149,6 @@ def test_the_options_of_publish_are_those_of_the_job(nowhere: Deltaic) -> None:
     assert (wrong.exit_code, "Error: Invalid value for '--format': invalid choice: 'xml'" in wrong.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("verb", ["check", "run"])
-def test_a_file_of_aliases_of_aliases_is_refused(deltaic: Deltaic, tmp_path: Path, verb: str) -> None:
-    lists = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lists += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    (tmp_path / "bomb.yaml").write_text("\n".join(lists))
-    result = deltaic(f"pipeline {verb} {tmp_path}/bomb.yaml")
-    assert result.exit_code == 1
-    assert f"{tmp_path}/bomb.yaml:5: more than 20,000 values" in result.output
-
-
 @pytest.mark.parametrize(
     ("line", "nearest"),
     [

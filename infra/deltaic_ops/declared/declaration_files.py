@@ -17,12 +17,6 @@ from deltaic_ops.declared.declaration import Declaration, fields
 from deltaic_ops.declared.differences import repeated_policies, unknown_names
 from deltaic_ops.declared.file_errors import Mistakes
 
-MAX_MISTAKES = 100
-"""Maximum number of errors that are reported for one file."""
-
-MOST_VALUES = 1_000_000
-LARGEST_BYTES = 64 << 20
-
 GROUPS = tuple(Declaration.model_fields)
 
 
@@ -105,12 +99,9 @@ def _files(path: Path) -> Iterator[Path]:
 def _read(file: Path) -> tuple[Declaration, _ParsedFile]:
     lines: Sequence[str] = ()
     try:
-        with file.open("rb") as stream:
-            content = stream.read(LARGEST_BYTES + 1)
-        if len(content) > LARGEST_BYTES:
-            raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: split it into several files")
+        content = file.read_bytes()
         lines = content.decode().split("\n")
-        document = Document.read(content.decode(), "schema-file", MOST_VALUES)
+        document = Document.read(content.decode(), "schema-file")
     except FileNotFoundError:
         raise InvalidParameter(f"file {file} does not exist") from None
     except UnicodeDecodeError as failure:
@@ -120,11 +111,11 @@ def _read(file: Path) -> tuple[Declaration, _ParsedFile]:
     except OSError as failure:
         raise InvalidParameter(f"cannot read {file}: {failure}") from None
     except Unreadable as unreadable:
-        raise Mistakes([_message(file, lines, mistake) for mistake in unreadable.mistakes[:MAX_MISTAKES]]) from None
+        raise Mistakes([_message(file, lines, mistake) for mistake in unreadable.mistakes]) from None
     try:
         return Declaration.model_validate(document.value), _ParsedFile(file, lines, document)
     except ValidationError as error:
-        unique = {mistake_of(document, detail, fields()) for detail in error.errors()[:MAX_MISTAKES]}
+        unique = {mistake_of(document, detail, fields()) for detail in error.errors()}
         mistakes = sorted(unique, key=lambda mistake: (mistake.line, mistake.field))
         raise Mistakes([_message(file, lines, mistake) for mistake in mistakes]) from None
 

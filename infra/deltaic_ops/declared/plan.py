@@ -1,14 +1,10 @@
 """Plan how to change a catalog to match files: ordered steps, and effects on recipients."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from deltaic.errors import Conflict, InvalidParameter
+from deltaic.errors import Conflict
 from deltaic.protocol.names import split_table_name
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deltaic_ops.declared.declaration import Declaration
 from deltaic_ops.declared.differences import CatalogDifference, DeclaredEntry, Key, differences, entries
@@ -76,36 +72,9 @@ def _check_source(view: CatalogDifference, declared: Mapping[Key, DeclaredEntry]
             yield f"view {view.name}: its source {source} is not a table in these files"
 
 
-class _PlanFile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    deltaic_plan: Literal[1]
-    files: Declaration
-    found: list[CatalogDifference]
-
-
-def write_plan(planned: CatalogPlan, file: Path) -> None:
-    """Save a plan, with the content of the declaration files (which contain no secrets), as JSON."""
-    changes, files = (
-        list(map(asdict, planned.differences)),
-        planned.files.model_dump(mode="json", exclude_defaults=True),
-    )
-    content = {"deltaic_plan": 1, "files": files, "found": changes}
-    file.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
-
-
-def read_plan(file: Path) -> tuple[Declaration, list[CatalogDifference]]:
-    """Read the declaration and differences of a saved plan; raises InvalidParameter for other files."""
-    try:
-        saved = _PlanFile.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError):
-        raise InvalidParameter(f"'{file}' is not a plan: create one with `deltaic plan FILES --out {file}`") from None
-    return saved.files, saved.found
-
-
-def check_unchanged(current: CatalogPlan, planned: Iterable[CatalogDifference]) -> None:
-    """Raise Conflict if files and catalog now have differences that are not in the saved plan."""
-    planned_by_key = {change.key: change for change in planned}
-    changed = [change.title for change in current.differences if planned_by_key.get(change.key) != change]
+def check_unchanged(current: CatalogPlan, confirmed: CatalogPlan) -> None:
+    """Raise Conflict if files and catalog now have differences that are not in the plan that the operator confirmed."""
+    confirmed_by_key = {change.key: change for change in confirmed.differences}
+    changed = [change.title for change in current.differences if confirmed_by_key.get(change.key) != change]
     if changed:
-        raise Conflict(f"the catalog has changed since the plan was made ({join_names(changed)}): run plan again")
+        raise Conflict(f"the catalog has changed since the plan was made ({join_names(changed)}): run apply again")

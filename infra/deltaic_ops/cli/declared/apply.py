@@ -5,7 +5,6 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
@@ -27,36 +26,24 @@ if TYPE_CHECKING:
 
 _MARKS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
-_PLAN = ".json"
-_FILES = "YAML files, a folder of them, or a saved plan."
 
 
-def plan(
-    cli: Operator,
-    files: FilesOrFolder,
-    out_file: Annotated[Path | None, typer.Option("--out", metavar="FILE.json", help="Save the plan.")] = None,
-) -> None:
+def plan(cli: Operator, files: FilesOrFolder) -> None:
     r"""Show how apply would change the catalog, and what recipients would see.
 
     \b
     deltaic plan shares-as-code/
-    deltaic plan shares-as-code/ --out plan.json
     """
     from deltaic_ops.declared import plan as plans
     from deltaic_ops.declared.declaration_files import read
 
-    if out_file is not None and out_file.suffix != _PLAN:
-        raise typer.BadParameter(f"'{out_file}' is not a plan file: its name must end with {_PLAN}")
     declared = read(files)
-    changes = plans.plan(declared, catalog_of(cli, cli.admin, declared))
-    if out_file is not None:
-        plans.write_plan(changes, out_file)
-    _show(cli, changes)
+    _show(cli, plans.plan(declared, catalog_of(cli, cli.admin, declared)))
 
 
 def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
     cli: Operator,
-    files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER|PLAN.json", help=_FILES)],
+    files: FilesOrFolder,
     prune: Annotated[bool, typer.Option("--prune", help="Delete entries that are not in the files.")] = False,
     allow_wider: Annotated[bool, typer.Option("--allow-wider", help="Let recipients see more than before.")] = False,
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not check that tables can be read.")] = False,
@@ -71,16 +58,12 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
     \b
     deltaic apply shares-as-code/
     deltaic apply shares-as-code/ --prune --allow-wider
-    deltaic apply plan.json
     """
     from deltaic_ops.declared import plan as plans
     from deltaic_ops.declared.declaration_files import read
 
-    saved = plans.read_plan(files[0]) if len(files) == 1 and files[0].suffix == _PLAN else None
-    declared = read(files) if saved is None else saved[0]
+    declared = read(files)
     planned = plans.plan(declared, catalog_of(cli, cli.admin, declared))
-    if saved is not None:
-        plans.check_unchanged(planned, saved[1])
     confirms = not cli.as_json and not yes and sys.stdin.isatty()
     if planned.steps and not cli.as_json:
         _show(cli, planned)
@@ -107,7 +90,7 @@ def _locked(cli: Operator, planned: "CatalogPlan", *, unchecked: bool) -> None:
     with locked(connection.dynamo(), connection.catalog_table, holder) as lock:
         admin = connection.admin(lock)
         now = plans.plan(planned.files, catalog_of(cli, admin, planned.files))
-        plans.check_unchanged(now, planned.differences)
+        plans.check_unchanged(now, planned)
         lock.prolong()
         admin.finish_deletions()
         loopback = bool(connection.environment.get("AWS_ENDPOINT_URL"))
