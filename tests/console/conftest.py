@@ -1,7 +1,6 @@
 """Fixtures of the console tests: `deltaic console` in a separate process, and an HTTP client."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,8 +20,6 @@ from filled_server import Entry, FilledServer
 PATIENCE_SECONDS = 60
 HOSTILE = '<img src=x onerror="document.title=1">'
 """Text for comments, notes, columns and cells that pages must escape."""
-
-_TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 @dataclass
@@ -48,18 +45,15 @@ class Visitor:
         return self._wait_until_done(self.http.get(path, params=parameters), status)
 
     def post(self, path: str, status: int = 200, /, **fields: str) -> str:
-        """Submit a form with the session's token, and return the resulting page."""
-        token = _TOKEN.search(self.http.get("/shares").text)
-        assert token is not None
-        return self._wait_until_done(self.http.post(path, data={**fields, "token": token[1]}), status)
+        """Submit a form, and return the resulting page."""
+        return self._wait_until_done(self.http.post(path, data=fields), status)
 
     def _wait_until_done(self, response: httpx.Response, status: int) -> str:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while "refresh" in response.headers:
+        while "refresh" in response.headers or "/outcome" in response.headers.get("location", ""):
             assert time.monotonic() < deadline, response.text
-            time.sleep(0.2)
-            _, _, url = response.headers["refresh"].partition("url=")
-            response = self.http.get(url or response.request.url)
+            time.sleep(0.2 * ("refresh" in response.headers))
+            response = self.http.get(response.headers.get("location", response.request.url))
         assert response.status_code == status, response.text
         return response.text
 

@@ -53,6 +53,12 @@ def csv_lines(batch: pa.RecordBatch, *, guard_formulas: bool) -> tuple[pa.Buffer
     return pc.binary_join_element_wise(lines, nothing, end).buffers()[2], formulas
 
 
+def row_texts(batch: pa.RecordBatch) -> list[tuple[str | None, ...]]:
+    """Return the texts of a batch's cells by row, without quotes; raises the same error as `csv_lines`."""
+    columns = (_texts(column, field).to_pylist() for field, column in zip(batch.schema, batch.columns, strict=True))
+    return list(zip(*columns, strict=True))
+
+
 def _guarded(texts: Any) -> Any:
     return pc.replace_substring_regex(texts, f"({_FORMULA})", r"'\1")
 

@@ -90,7 +90,7 @@ def _sign_in(login: Login, context: ConsoleContext, request: Request) -> Respons
     if session is None:
         return context.page(request, "enter.html", 403, is_wrong_key=True)
     response = RedirectResponse("/start", 303)
-    response.set_cookie(cookie_name(request.url.port or 80), session.id, path="/", httponly=True, samesite="strict")
+    response.set_cookie(cookie_name(request.url.port or 80), session, path="/", httponly=True, samesite="strict")
     return response
 
 

@@ -18,6 +18,9 @@ MAX_WAIT_SECONDS: Final = 0.5
 MAX_AGE_SECONDS: Final = 30.0
 """Maximum age of a result that a page reuses; if the result is older, the page starts the job again."""
 
+LONG_AGE_SECONDS: Final = 300.0
+"""Maximum age of a result that takes long to read."""
+
 _MAX_RUNNING: Final = 4
 _MAX_MESSAGES: Final = 12
 _MAX_RESULTS: Final = 64

@@ -58,8 +58,7 @@ class ConsoleContext:
         self, request: Request, template: str, status: int = 200, *, refresh: str = "", **values: Any
     ) -> HTMLResponse:
         """Render an HTML template with `values`, which are escaped; `refresh` is the value of a Refresh header."""
-        session = request.state.session
-        common = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
+        common = {"provider": self.provider, "signed_in": bool(request.state.session), "path": request.url.path}
         content = _environment().get_template(template).render(**common, **values)
         return HTMLResponse(content, status, {"refresh": refresh} if refresh else None)
 

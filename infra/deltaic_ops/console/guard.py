@@ -1,35 +1,24 @@
-"""Check the host, origin, session and form token of each request to the console; set security headers.
+"""Check the host, origin and session of each request to the console; set security headers.
 
 Other programs on this machine, and pages of any web site, can send requests to a loopback port. The guard rejects
-requests with another `Host`, requests from other sites (`Origin`, `Sec-Fetch-Site`), requests without a session
-cookie, and forms without the session's form token.
+requests with another `Host`, requests from other sites (`Origin`, which each form needs, and `Sec-Fetch-Site`), and
+requests without a session cookie.
 """
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from hmac import compare_digest
 from threading import Lock
 from typing import Final
-from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deltaic_ops.console.uploads import read_upload
+from deltaic_ops.console.uploads import read_form
 
 _SECRET_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Session of a browser that has signed in."""
-
-    id: str = field(repr=False)
-    form_token: str = field(repr=False)
-    """Secret field of each form (CSRF token), which pages of other sites cannot know."""
 
 
 class Login:
@@ -39,26 +28,26 @@ class Login:
         """Create the first sign-in key; calls `show_key` with this and each later key."""
         self._show_key = show_key
         self._lock = Lock()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: set[str] = set()
         self._key = self._new_key()
 
-    def sign_in(self, key: str) -> Session | None:
-        """Open a session and replace the sign-in key; return None for a wrong key."""
+    def sign_in(self, key: str) -> str | None:
+        """Open a session, replace the sign-in key, and return the session's id; return None for a wrong key."""
         with self._lock:
             if not compare_digest(key.strip().encode("utf-8", "replace"), self._key.encode()):
                 return None
             self._key = self._new_key()
-            session = Session(secrets.token_urlsafe(_SECRET_BYTES), secrets.token_urlsafe(_SECRET_BYTES))
-            self._sessions[session.id] = session
+            session = secrets.token_urlsafe(_SECRET_BYTES)
+            self._sessions.add(session)
             return session
 
-    def session(self, identifier: str) -> Session | None:
-        """Return the session whose id is in the cookie; None for an unknown id."""
-        return self._sessions.get(identifier)
+    def is_signed_in(self, session: str) -> bool:
+        """Return whether a cookie's value is the id of an open session."""
+        return session in self._sessions
 
-    def sign_out(self, session: Session) -> None:
+    def sign_out(self, session: str) -> None:
         """End a session."""
-        self._sessions.pop(session.id, None)
+        self._sessions.discard(session)
 
     def _new_key(self) -> str:
         key = secrets.token_urlsafe(_SECRET_BYTES)
@@ -68,8 +57,6 @@ class Login:
 
 PUBLIC_PATHS: Final = frozenset({"/", "/enter", "/static/console.css", "/static/enter.js"})
 """Paths that need no session: the sign-in form with its script and styles."""
-
-MAX_FORM_BYTES: Final = 256 << 10
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
@@ -109,25 +96,17 @@ class ConsoleGuard:
         state["session"] = session = self._session(headers)
         refusal = self._check(scope, headers, session)
         if refusal is None and scope["method"] == "POST":
-            content_type = headers.get("content-type", "")
-            if session is not None and scope["path"] == "/load" and content_type.startswith("multipart/form-data"):
-                form = await read_upload(Request(scope, receive), session.form_token, self._uploads)
-            else:
-                form = await _form(receive)
-            state["form"] = form
+            state["form"] = form = await read_form(Request(scope, receive), self._uploads if session else "")
             if form is None:
-                reason = f"the form is incomplete, or larger than {MAX_FORM_BYTES >> 10} KiB without its file"
-                refusal = _refuse(f"{reason}: shorten its fields", 413)
-            elif session is not None and scope["path"] != "/enter" and form.get("token") != session.form_token:
-                refusal = _refuse("the form is from an earlier session or another site: reload its page", 403)
+                refusal = _refuse("the form is incomplete: reload its page, and send it again", 400)
         await (refusal or self._app)(scope, receive, send_guarded)
 
-    def _session(self, headers: Headers) -> Session | None:
+    def _session(self, headers: Headers) -> str | None:
         # Browsers send the cookies of all local servers; `http.cookies` stops at the first one that it cannot parse.
-        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie)
-        return None if cookie is None else self._login.session(cookie)
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
+        return cookie if self._login.is_signed_in(cookie) else None
 
-    def _check(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
+    def _check(self, scope: Scope, headers: Headers, session: str | None) -> Response | None:
         host, origin, method = headers.get("host", ""), headers.get("origin"), scope["method"]
         if host not in self._hosts:
             return _refuse(f"'{host}' is not an address of the console: use the address that the terminal shows", 421)
@@ -151,18 +130,6 @@ class ConsoleGuard:
 def cookie_name(port: int) -> str:
     """Return the session cookie's name, which includes the port, because ports of a host share cookies."""
     return f"deltaic-console-{port}"
-
-
-async def _form(receive: Receive) -> dict[str, str] | None:
-    """Read the form fields in a request body; None if the body is too large or incomplete."""
-    body = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > MAX_FORM_BYTES or message["type"] == "http.disconnect":
-            return None
-        if not message.get("more_body"):
-            return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
 def _refuse(reason: str, status: int) -> Response:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Conflict, DeltaicError, NotFound
+from deltaic.errors import Conflict, DeltaicError, InvalidParameter, NotFound
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.background_jobs import BackgroundJob
 from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
 from deltaic_ops.console.operator_actions import ACTIONS
 from deltaic_ops.console.plans import Action, ActionPlan
@@ -104,19 +103,17 @@ def act(context: ConsoleContext, request: Request) -> Response:
         raise Conflict("the effects of this action have changed since the plan was shown: create the plan again")
     context.jobs.forget("names")
     back = link("/action", action=name, **selected.values(form))
-    job = context.jobs.start(
+    context.jobs.start(
         ("act", number), plan.title, lambda _: (selected, plan, back, run_command(context.provider, plan))
     )
-    if finishes_soon(job):
-        return _result_page(context, request, number, job)
-    url = f"/outcome?plan={number}"
-    return context.page(request, "waiting.html", refresh=f"1; url={url}", job=job, url=url)
+    return RedirectResponse(link("/outcome", plan=number), 303)
 
 
 def load_file(_: ConsoleContext, request: Request) -> Response:
     """Show the plan that loads the uploaded file into a table with a similar name."""
     form = request.state.form
-    file = form.get("file", "")
+    if not (file := form.get("file", "")):
+        raise InvalidParameter("the file did not arrive completely: choose it again")
     subject = {name: form.get(name, "") for name in ("share", "schema")}
     name = re.sub(r"\W+", "_", Path(file).stem).strip("_").lower()
     return RedirectResponse(link("/action", action="load-table", planned="yes", **subject, file=file, name=name), 303)
@@ -128,7 +125,12 @@ def outcome(context: ConsoleContext, request: Request) -> Response:
     job = context.jobs.get(("act", number))
     if job is None:
         raise NotFound("this result was already shown, or is from an earlier run: check the page of the changed entry")
-    return _result_page(context, request, number, job) if finishes_soon(job) else context.waiting_page(request, job)
+    if not finishes_soon(job):
+        return context.waiting_page(request, job)
+    context.jobs.forget(("act", number))
+    selected, plan, back, result = job.future.result()
+    line = command(context.provider, plan)
+    return context.page(request, "outcome.html", action=selected, plan=plan, back=back, command=line, result=result)
 
 
 def command(provider: Provider, plan: ActionPlan) -> str:
@@ -163,13 +165,6 @@ def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
     if len(plans) > _MAX_PLANS:
         plans.pop(next(iter(plans)), None)
     return number
-
-
-def _result_page(context: ConsoleContext, request: Request, number: str, job: BackgroundJob) -> Response:
-    context.jobs.forget(("act", number))
-    selected, plan, back, result = job.future.result()
-    line = command(context.provider, plan)
-    return context.page(request, "outcome.html", action=selected, plan=plan, back=back, command=line, result=result)
 
 
 def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:

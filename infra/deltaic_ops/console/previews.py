@@ -2,8 +2,9 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Recipient, Table
@@ -17,14 +18,9 @@ from deltaic_ops.console.console_context import ConsoleContext, Handler, link
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.share_pages import table_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 ROWS: Final = 50
 _MAX_GRANTS: Final = 20
 """Maximum number of recipients from which the page offers a choice."""
-
-_MAX_CELL_LENGTH: Final = 200
 
 
 def preview(context: ConsoleContext, request: Request) -> Response:
@@ -62,6 +58,7 @@ def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progr
     """Return version, columns and first rows of a table as a recipient; raises InvalidParameter without an endpoint."""
     if not provider.endpoint:
         raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
+    from delta_sharing_pull.csv_columns import row_texts
     from delta_sharing_pull.progress import Progress
     from delta_sharing_pull.server import SharedName, SharingServer
     from delta_sharing_pull.snapshot import Snapshot
@@ -82,9 +79,8 @@ def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progr
             lambda now: report_progress(f"{now.files} of {now.files_expected} files, {now.bytes:,} bytes")
         )
         with closing(rows.batches(progress, ROWS)) as batches:
-            columns = [[text for part in column for text in part] for column in zip(*map(_texts, batches), strict=True)]
-    first = list(zip(*columns, strict=True))
-    return {"version": snapshot.version, "columns": rows.schema.names, "rows": first}
+            texts = [row_texts(batch) for batch in batches]
+    return {"version": snapshot.version, "columns": rows.schema.names, "rows": [*chain.from_iterable(texts)]}
 
 
 def _access(provider: Provider, table: Table, recipient: Recipient) -> Any:
@@ -92,22 +88,6 @@ def _access(provider: Provider, table: Table, recipient: Recipient) -> Any:
 
     name = RequestedTable(table.share, table.schema_name, table.name)
     return access_of(provider.admin, provider.reader, AccessRequest(recipient, name, datetime.now(UTC)))
-
-
-def _texts(batch: "pa.RecordBatch") -> list[list[str | None]]:
-    return [[_text(value) for value in column] for column in batch.columns]
-
-
-def _text(value: Any) -> str | None:
-    """Return an Arrow value as a string: bytes as hex, other values with `str`; None for null."""
-    if not value.is_valid:
-        return None
-    try:
-        content = value.as_py()
-    except (ValueError, OverflowError):
-        content = value
-    text = content.hex() if isinstance(content, bytes) else str(content)
-    return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
 def _key(table: Table, recipient: Recipient) -> tuple[str, str, str]:

@@ -11,14 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from deltaic_ops.checks.overview import DAYS, read_overview
-from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, MAX_WAIT_SECONDS, BackgroundJob
+from deltaic_ops.console.background_jobs import LONG_AGE_SECONDS, MAX_AGE_SECONDS, MAX_WAIT_SECONDS, BackgroundJob
 from deltaic_ops.console.console_context import ConsoleContext, Handler, link
 
 _READERS: Final = 8
 _MAX_TABLES: Final = 1000
 """Maximum number of tables whose columns the search reads."""
 
-_LONG_AGE_SECONDS: Final = 300.0
 _MAX_MATCHES: Final = 200
 
 
@@ -92,7 +91,7 @@ def _list_columns(context: ConsoleContext) -> BackgroundJob:
         with ThreadPoolExecutor(_READERS) as pool:
             return [name for names in pool.map(read, tables[:_MAX_TABLES]) for name in names]
 
-    return context.jobs.start("columns", "Reading the columns", read_all, max_age=_LONG_AGE_SECONDS)
+    return context.jobs.start("columns", "Reading the columns", read_all, max_age=LONG_AGE_SECONDS)
 
 
 ROUTES: Final[dict[str, Handler]] = {"/start": start, "/search": search}

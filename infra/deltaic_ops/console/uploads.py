@@ -1,4 +1,4 @@
-"""Save the file of a form on this machine."""
+"""Read forms, and save their files on this machine."""
 
 import shutil
 from pathlib import Path
@@ -9,21 +9,19 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
 
-async def read_upload(request: Request, form_token: str, folder: str) -> dict[str, str] | None:
-    """Read a multipart form, save its field `file` in `folder`, and return the fields with the file's path.
+async def read_form(request: Request, folder: str) -> dict[str, str] | None:
+    """Return the fields of a form; its file is saved in `folder`, and the field has the path.
 
-    Saves nothing if the form lacks the session's form token. Returns None if the form is incomplete.
+    Returns None if the form is incomplete, or has a file without a folder for it.
     """
     try:
-        async with request.form(max_files=1, max_fields=10) as form:
+        async with request.form(max_files=1 if folder else 0, max_fields=30) as form:
             fields = {name: value for name, value in form.items() if isinstance(value, str)}
-            if fields.get("token") != form_token:
-                return fields
-            if not isinstance(upload := form.get("file"), UploadFile):
-                return None
-            path = Path(mkdtemp(dir=folder), Path((upload.filename or "").replace("\\", "/")).name or "file")
-            with path.open("wb") as file:  # noqa: ASYNC230 -- one operator waits for it
-                shutil.copyfileobj(upload.file, file)
-            return {**fields, "file": str(path)}
+            if isinstance(upload := form.get("file"), UploadFile):
+                path = Path(mkdtemp(dir=folder), Path((upload.filename or "").replace("\\", "/")).name or "file")
+                with path.open("wb") as file:  # noqa: ASYNC230 -- one operator waits for it
+                    shutil.copyfileobj(upload.file, file)
+                fields["file"] = str(path)
+            return fields
     except (ClientDisconnect, MultiPartException):
         return None

@@ -1,6 +1,5 @@
 """The page of usage by recipient and table, and the job that reads when credentials were last used."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -8,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, BackgroundJob
-from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
+from deltaic_ops.console.background_jobs import LONG_AGE_SECONDS, MAX_AGE_SECONDS, BackgroundJob
+from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon
 from deltaic_ops.usage.plots import bars, by_day, largest, summed
 from deltaic_ops.usage.usage_report import Report, amount, names_in
 
@@ -25,14 +24,13 @@ _MAX_ROWS: Final = 500
 @dataclass(frozen=True, slots=True)
 class _UsageRead:
     report: Report
-    today: date
     read_at: datetime
 
 
 def usage(context: ConsoleContext, request: Request) -> Response:
     """Show the usage of the last days by all recipients or by one."""
     days = _days(request.query_params.get("days", ""))
-    job = start_usage(context, days)
+    job = _start_usage(context, days)
     if not finishes_soon(job):
         return context.waiting_page(request, job)
     recipient = request.query_params.get("recipient", "")
@@ -53,13 +51,6 @@ def usage(context: ConsoleContext, request: Request) -> Response:
     )
 
 
-def read_again(context: ConsoleContext, request: Request) -> Response:
-    """Read the usage table again, and redirect to the page of usage."""
-    days = _days(request.state.form.get("days", ""))
-    start_usage(context, days, force=True)
-    return RedirectResponse(link("/usage", days=days, recipient=request.state.form.get("recipient", "")), 303)
-
-
 def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str]) -> BackgroundJob:
     """Start a job that reads the last use of each token of a recipient; key "" stands for other credentials."""
 
@@ -72,22 +63,22 @@ def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str])
     return context.jobs.start(("last use", recipient_id), "Reading the usage table", read, max_age=MAX_AGE_SECONDS)
 
 
-def start_usage(context: ConsoleContext, days: int, *, force: bool = False) -> BackgroundJob:
-    """Start a job that reads the usage of the last days, unless it was read already and `force` is false."""
+def _start_usage(context: ConsoleContext, days: int) -> BackgroundJob:
+    """Start a job that reads the usage of the last days, unless it was read some minutes before."""
 
     def read(_: object) -> _UsageRead:
         from deltaic_ops.usage.usage_report import report
 
         provider, now = context.provider, datetime.now(UTC)
         names = partial(names_in, provider.admin)
-        return _UsageRead(report(provider.usage, days, provider.environment, names, now.date()), now.date(), now)
+        return _UsageRead(report(provider.usage, days, provider.environment, names, now.date()), now)
 
-    max_age = 0 if force else math.inf
-    return context.jobs.start(("usage", days), f"Reading the usage of {days} days", read, max_age=max_age)
+    title = f"Reading the usage of {days} days"
+    return context.jobs.start(("usage", days), title, read, max_age=LONG_AGE_SECONDS)
 
 
 def _plots(usage_read: _UsageRead, recipient: str, uses: Sequence[Any]) -> list[str]:
-    report, today = usage_read.report, usage_read.today
+    report, today = usage_read.report, usage_read.read_at.date()
 
     def select(sums_by_day: dict[date, dict[str, int]]) -> dict[date, dict[str, int]]:
         if not recipient:
@@ -109,4 +100,3 @@ def _days(text: str) -> int:
 
 
 ROUTES: Final[dict[str, Handler]] = {"/usage": usage}
-FORMS: Final[dict[str, Handler]] = {"/usage": read_again}

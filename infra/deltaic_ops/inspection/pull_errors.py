@@ -5,21 +5,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from delta_sharing_pull.errors import PullError
-from deltaic import errors
+from deltaic.errors import DeltaicError
 
-_BY_CODE: Final[dict[str, type[errors.DeltaicError]]] = {
-    kind.code: kind
-    for kind in (
-        errors.InvalidParameter,
-        errors.UnsupportedOperation,
-        errors.Unauthenticated,
-        errors.PermissionDenied,
-        errors.NotFound,
-        errors.Conflict,
-        errors.TooManyRequests,
-        errors.Unavailable,
-    )
-}
+_BY_CODE: Final = {kind.code: kind for kind in DeltaicError.__subclasses__()}
 
 
 @contextmanager
