@@ -133,12 +133,12 @@ def test_an_unwritable_path_prints_one_line_and_creates_no_token(filled: Deltaic
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_full_disk_is_detected_before_a_token_is_created(filled: Deltaic) -> None:
+def test_a_full_disk_leaves_no_file_and_names_the_token_to_revoke(filled: Deltaic) -> None:
     with room(100):
         refused = filled(f"token create alice --profile {FILE}")
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
-    assert f"cannot write '{FILE}' (File too large): use a file in an existing folder" in refused.stderr
-    assert filled.json("token list") == []
+    (token,) = filled.json("token list")
+    assert f"cannot write '{FILE}' (File too large), but token {token['id']} was created: revoke it" in refused.stderr
     assert list(Path().iterdir()) == []
 
 

@@ -3,34 +3,31 @@
 import { openFile } from "./download.js";
 import { bytesText, make } from "./grid.js";
 import { openUrl } from "./protocol.js";
+import { $, run } from "./shell.js";
 
 export const KINDS = ["volume", "skill", "model"];
 const LONGEST_TEXT = 1 << 20;
-const $ = (id) => document.getElementById(id);
 
-/**
- * Show an asset; `run(text, work)` runs a slow operation and shows its error.
- * @param {object} asset from the list, with its kind
- */
-export async function showAsset(sharing, asset, run) {
+/** Show a volume, skill or model from the list. */
+export async function showAsset(sharing, asset) {
   $("asset-path").textContent = `${asset.share} › ${asset.schema} › ${asset.kind}`;
   $("asset-name").textContent = asset.name;
   $("asset-comment").textContent = asset.description ?? asset.comment ?? "";
   for (const id of ["versions", "crumbs", "files", "file-count"]) $(id).replaceChildren();
   $("skill").hidden = $("skill-title").hidden = true;
-  if (asset.kind === "model") await showVersions(sharing, asset, run);
-  else await showFolder(sharing, asset, "", run);
+  if (asset.kind === "model") await showVersions(sharing, asset);
+  else await showFolder(sharing, asset, "");
   if (asset.kind === "skill") await showSkill(sharing, asset);
 }
 
-async function showVersions(sharing, model, run) {
+async function showVersions(sharing, model) {
   const versions = (await sharing.versions(model)).reverse();
   $("versions").replaceChildren(...versions.map((version) => {
     const note = [version.comment, version.runId && `run ${version.runId}`].filter(Boolean).join(", ");
     const open = make("button", { type: "button", className: "plain" }, `Version ${version.version}`);
     open.addEventListener("click", () => {
       $("asset-comment").textContent = note || (model.comment ?? "");
-      run("Opening the version …", () => showFolder(sharing, version, "", run));
+      run("Opening the version …", () => showFolder(sharing, version, ""));
     });
     return make("li", {}, open, note ? ` ${note}` : null);
   }));
@@ -44,12 +41,12 @@ async function showSkill(sharing, skill) {
   $("skill").hidden = $("skill-title").hidden = false;
 }
 
-async function showFolder(sharing, folder, prefix, run) {
+async function showFolder(sharing, folder, prefix) {
   const rows = make("tbody");
   const head = make("tr", {}, ...["Name", "Size", "Changed", "Download"].map((text) => make("th", { scope: "col" }, text)));
   const link = (text, to) => {
     const button = make("button", { type: "button", className: "plain" }, text);
-    button.addEventListener("click", () => run("Opening the folder …", () => showFolder(sharing, folder, to, run)));
+    button.addEventListener("click", () => run("Opening the folder …", () => showFolder(sharing, folder, to)));
     return button;
   };
   const save = (file) => {

@@ -126,7 +126,7 @@ async function choose({ item, share, button }, wanted = { version: null, filters
   if (matchMedia("(max-width: 44rem)").matches) $("table").scrollIntoView();
   if (!wanted.key) writeAddress(item);
   const focused = document.activeElement;
-  if (item.kind) await run("Opening …", () => showAsset(sharing, item, run));
+  if (item.kind) await run("Opening …", () => showAsset(sharing, item));
   else await showTable(sharing, item, wanted, { name: profileName, share });
   const undisturbed = [focused, document.body].includes(document.activeElement) && button.ariaCurrent && $("failure").hidden;
   if (undisturbed) $(item.kind ? "files" : "grid").focus({ preventScroll: true });

@@ -4,6 +4,8 @@
 // array, a map an array of {key, value}, a struct an array of its fields in order. Null is null.
 
 const DAY_MICROS = 86_400_000_000n;
+const DAY_MILLIS = 86_400_000;
+const CYCLE_DAYS = 146_097; // 400 years, after which dates repeat: Date does not support all years of a table
 const INTEGERS = new Set(["byte", "short", "integer", "long"]);
 const SIMPLE = new Set([...INTEGERS, "float", "double", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"]);
 const DECIMAL = /^decimal\((\d+),\s*(-?\d+)\)$/;
@@ -90,18 +92,10 @@ function floatText(value, single) {
 }
 
 function dateText(days) {
-  // Compute the calendar date, because Date does not support all of these years.
-  const shifted = days + 719468;
-  const era = Math.floor(shifted / 146097);
-  const ofEra = shifted - era * 146097;
-  const year = Math.floor((ofEra - Math.floor(ofEra / 1460) + Math.floor(ofEra / 36524) - Math.floor(ofEra / 146096)) / 365);
-  const ofYear = ofEra - (365 * year + Math.floor(year / 4) - Math.floor(year / 100));
-  const month = Math.floor((5 * ofYear + 2) / 153);
-  const day = ofYear - Math.floor((153 * month + 2) / 5) + 1;
-  const civil = month < 10 ? month + 3 : month - 9;
-  const full = year + era * 400 + (civil <= 2 ? 1 : 0);
-  const padded = full < 0 ? `-${String(-full).padStart(4, "0")}` : String(full).padStart(4, "0");
-  return `${padded}-${String(civil).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
+  const cycle = Math.floor(days / CYCLE_DAYS);
+  const date = new Date((days - cycle * CYCLE_DAYS) * DAY_MILLIS);
+  const year = date.getUTCFullYear() + cycle * 400;
+  return `${year < 0 ? "-" : ""}${String(Math.abs(year)).padStart(4, "0")}${date.toISOString().slice(4, 10)}`;
 }
 
 function timestampText(micros) {
@@ -165,14 +159,10 @@ function dateFrom(text, bad) {
   const match = /^(-?\d{4,6})-(\d{1,2})-(\d{1,2})$/.exec(text);
   if (!match) throw bad();
   const [year, month, day] = match.slice(1).map(Number);
-  const shifted = month <= 2 ? year - 1 : year;
-  const era = Math.floor(shifted / 400);
-  const ofEra = shifted - era * 400;
-  const ofYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
-  const days = era * 146097 + ofEra * 365 + Math.floor(ofEra / 4) - Math.floor(ofEra / 100) + ofYear - 719468;
-  const [, m, d] = dateText(days).match(/(\d\d)-(\d\d)$/);
-  if (Number(m) !== month || Number(d) !== day) throw bad();
-  return days;
+  const date = new Date(0);
+  date.setUTCFullYear(2000 + (year % 400), month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) throw bad();
+  return date / DAY_MILLIS + (Math.trunc(year / 400) - 5) * CYCLE_DAYS;
 }
 
 function timestampFrom(text, bad) {

@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,14 +31,7 @@ def main() -> int | str:
         return f"refused: {error}"
 
 
-def check_server(
-    profile_file: Path,
-    url: str = "",
-    *,
-    tables: int = MAX_TABLES,
-    as_json: bool = False,
-    show: Callable[[CheckResult], None] | None = None,
-) -> int:
+def check_server(profile_file: Path, url: str = "", *, tables: int = MAX_TABLES, as_json: bool = False) -> int:
     """Check a server, print the result of each check, and return 1 if a check fails, else 0.
 
     `url` is the endpoint, by default that of the profile. Raises ProfileError for an invalid profile file.
@@ -53,7 +45,7 @@ def check_server(
         for result in run(SharingClient(http, endpoint, profile.token, iceberg=iceberg), max_tables=tables):
             results.append(result)
             if not as_json:
-                (show or _print)(result)
+                _print(result)
     if as_json:
         print(json.dumps([asdict(result) for result in results], indent=2))
     else:

@@ -252,18 +252,12 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
     return context
 
 
-def finding_line(mark: str, style: str, check: str, observation: str, remedy: str) -> Text:
-    """Return the line for a check's result: mark, check and observation, and on a second line its remedy, if any."""
-    text = Text.assemble((mark, style), f" {one_line(check)} ", (one_line(observation), "dim"))
-    if remedy:
-        text.append(f"\n{one_line(as_called(remedy))}")
-    return text
-
-
 def _finding_line(finding: "Finding") -> Text:
+    """Return the line for a check's result: verdict, check and observation, and on a second line its remedy, if any."""
     mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
-    remedy = finding.remedy and f"   {finding.remedy}"
-    return finding_line(mark, VERDICTS[finding.verdict], finding.check, finding.said, remedy)
+    said = (one_line(finding.said), "dim")
+    text = Text.assemble((mark, VERDICTS[finding.verdict]), f" {one_line(finding.check)} ", said)
+    return text.append(f"\n{one_line(as_called(f'   {finding.remedy}'))}") if finding.remedy else text
 
 
 def wire(item: Item) -> dict[str, Any]:

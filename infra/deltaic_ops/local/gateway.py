@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from deltaic.storage.aws_credentials import default_credentials
 
@@ -87,12 +87,9 @@ class Gateway(HttpServer):
     def _serve(self, exchange: HttpExchange, request_id: str) -> None:
         if not is_ours(f"//{exchange.header('host') or ''}"):  # a foreign host name that resolves to 127.0.0.1
             raise GatewayRefusal("ACCESS_DENIED")
-        raw_path, query = _path_and_query(exchange.target)
+        raw_path, _, query = exchange.target.partition("?")
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
-        if exchange.method == "TRACE":
-            exchange.respond(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD, POST")], b"")
-            return
         if raw_path.startswith(INVOCATIONS):
             self._invoke(exchange, raw_path, query)
             return
@@ -164,18 +161,6 @@ class Gateway(HttpServer):
             response = GatewayResponse(None, {"Content-Type": "application/json"}, '{"message":null}')
         headers = [*response.headers.items(), ("x-amzn-RequestId", request_id)]
         exchange.respond(response.status or status, headers, response.body.encode())
-
-
-def _path_and_query(target: str) -> tuple[str, str]:
-    """Return the percent-encoded path and query of a request target; accepts the absolute form that proxies send."""
-    if target.startswith("http"):
-        try:
-            parts = urlsplit(target)
-        except ValueError as error:
-            raise GatewayRefusal("BAD_REQUEST_BODY") from error
-        return parts.path, parts.query
-    path, _, query = target.partition("?")
-    return path, query
 
 
 def _ids(event: Mapping[str, Any], request_id: str) -> list[Header]:

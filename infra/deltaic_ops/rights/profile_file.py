@@ -13,12 +13,9 @@ from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter, Unavailable
 from deltaic.sign_in.activation import iceberg_field, profile
 
-_RESERVED_BYTES = 8192
-"""Bytes of disk space reserved for a profile; every profile is smaller."""
-
 
 class ProfileFile:
-    """A temporary file with reserved disk space that is renamed to the profile file once written."""
+    """A temporary file that is renamed to the profile file once written."""
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
         self.path = path
@@ -31,11 +28,10 @@ class ProfileFile:
 
     def write(self, content: str, remedy: str) -> None:
         """Write the file atomically; raises Unavailable, whose message ends with `remedy`."""
-        text = content.encode()
         try:
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            _write(self._descriptor, text)
-            os.ftruncate(self._descriptor, len(text))
+            text = content.encode()
+            while text:
+                text = text[os.write(self._descriptor, text) :]
             os.fsync(self._descriptor)
             self._temporary.replace(self.path)
         except OSError as error:
@@ -84,10 +80,10 @@ def revoke_hint(token: Token) -> str:
 
 @contextmanager
 def reserve_profile(path: Path) -> Iterator[ProfileFile]:
-    """Reserve a file that only its owner can read, before the token for the profile is created.
+    """Create a file that only its owner can read, before the token for the profile is created.
 
-    The temporary file is deleted when the block ends. Raises InvalidParameter if the file cannot be created or the
-    disk is full, and for a path that is a symbolic link or not a file.
+    The temporary file is deleted when the block ends. Raises InvalidParameter if the file cannot be created, and for a
+    path that is a symbolic link or not a file.
     """
     try:
         if path.is_symlink():
@@ -97,23 +93,10 @@ def reserve_profile(path: Path) -> Iterator[ProfileFile]:
         temporary = path.with_name(f".{secrets.token_hex(8)}.share")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidParameter(f"cannot write '{path}' ({reason}): use a file in an existing folder") from error
     try:
-        try:
-            _write(descriptor, b" " * _RESERVED_BYTES)
-        except OSError as error:
-            raise _unwritable(path, error) from error
         yield ProfileFile(path, temporary, descriptor)
     finally:
         os.close(descriptor)
         temporary.unlink(missing_ok=True)
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
-
-
-def _unwritable(path: Path, error: Exception) -> InvalidParameter:
-    reason = getattr(error, "strerror", None) or str(error)
-    return InvalidParameter(f"cannot write '{path}' ({reason}): use a file in an existing folder")

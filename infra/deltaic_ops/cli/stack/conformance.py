@@ -1,4 +1,4 @@
-"""The command `deltaic conformance`: run the conformance kit, with colored results."""
+"""The command `deltaic conformance`: run the conformance kit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,13 +6,10 @@ from typing import Annotated
 import typer
 from delta_sharing_conformance.command import check_server
 from delta_sharing_conformance.profile import ProfileError
-from delta_sharing_conformance.run import MAX_TABLES, CheckResult
+from delta_sharing_conformance.run import MAX_TABLES
 from deltaic.errors import InvalidParameter
-from deltaic_terminal.printing import text_console
 
-from deltaic_ops.cli.operator import Operator, finding_line
-
-_STYLES = {"holds": "green", "fails": "bold red", "not tried": "yellow"}
+from deltaic_ops.cli.operator import Operator
 
 
 def conformance(
@@ -31,13 +28,6 @@ def conformance(
     deltaic conformance https://sharing.example.com/delta-sharing --profile alice.share --tables 5
     """
     try:
-        raise typer.Exit(check_server(profile, url, tables=tables, as_json=cli.as_json, show=_show))
+        raise typer.Exit(check_server(profile, url, tables=tables, as_json=cli.as_json))
     except ProfileError as error:
         raise InvalidParameter(str(error)) from None
-
-
-def _show(result: CheckResult) -> None:
-    check = f"{result.section:<40} {result.title}:"
-    remedy = result.remedy and f"{'':10}must: {result.remedy}"
-    line = finding_line(f"{result.result:<9}", _STYLES[result.result], check, result.said, remedy)
-    text_console().print(line, soft_wrap=True)
