@@ -143,4 +143,5 @@ def _environment() -> Environment:
     )
     environment.globals["link"] = link
     environment.filters |= {"minute": _minute, "amount": amount, "access": access_text}
+    environment.globals["parts"] = environment.get_template("parts.html").module
     return environment
