@@ -302,3 +302,21 @@ def test_folder_that_exposes_a_view_or_a_filtered_grant_is_refused(admin: Catalo
     admin.tables.update("raw", "d", "wide", access_modes=["dir"])
     with pytest.raises(InvalidParameter, match=r"has access mode 'dir'.* 'Sales\.europe\.orders'"):
         admin.tables.create("sales", "europe", "orders", f"{LAKE}/orders")
+
+
+def test_folder_of_an_unfiltered_table_is_compared_only_with_tables(catalog: Catalog, admin: CatalogAdmin) -> None:
+    operations: list[str] = []
+    events: Any = catalog.dynamo.client.meta.events
+
+    def count(request: Any, **_: Any) -> None:
+        operations.append(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
+
+    for share in ("second", "third"):
+        admin.shares.create(share)
+    events.register("before-send.dynamodb", count)
+    try:
+        admin.tables.create("sales", "europe", "orders", LOCATION, access_modes=["dir"])
+    finally:
+        events.unregister("before-send.dynamodb", count)
+    # The grants of the table's share, all shares, and the tables of each of the three.
+    assert operations.count("Query") == 1 + 1 + 3

@@ -108,10 +108,12 @@ def check_folders(
     return [increment(all_key, "revision", unchanged="revision"), *filter_writes]
 
 
-def entries_of(records: Records) -> Iterator[Entry]:
-    """Yield every entry of the catalog that has a folder."""
+def entries_of(records: Records, *, tables_only: bool = False) -> Iterator[Entry]:
+    """Yield every entry of the catalog that has a folder, or only the tables."""
     for share in records.all(keys.all_of("share")):
         yield from map(Table.read, records.all(keys.in_share("table", share["name"])))
+        if tables_only:
+            continue
         for item in FOLDERS:
             yield from map(item.read, records.all(keys.in_share(item.kind, share["name"])))
         for model in map(Model.read, records.all(keys.in_share(Model.kind, share["name"]))):
@@ -168,15 +170,17 @@ class Overlaps:
             _is_unfiltered_folder(entry) or self.is_filtered(entry) for entry in entries
         ):
             return  # The common case does not read the rest of the catalog.
-        candidates = {_identity(entry): entry for entry in [*entries_of(self._records), *(entries or ())]}
-        selected = candidates.keys() if entries is None else {_identity(entry) for entry in entries}
+        # A planned entry without a filter conflicts only with filtered tables, so other folders need not be read.
+        tables_only = entries is not None and not any(map(self.is_filtered, entries))
+        stored = entries_of(self._records, tables_only=tables_only)
+        candidates = {_identity(entry): entry for entry in [*stored, *(entries or ())]}
+        selected = candidates if entries is None else {_identity(entry): entry for entry in entries}
         for folder_id, folder in candidates.items():
             if _is_unfiltered_folder(folder):
-                for table_id, table in candidates.items():
+                for table_id, table in (candidates if folder_id in selected else selected).items():
                     if (
                         isinstance(table, Table)
                         and table_id != folder_id
-                        and not selected.isdisjoint((folder_id, table_id))
                         and self._exposes(folder, table)
                         and self.stores(folder) & self.stores(table)
                         and self.is_filtered(table)
