@@ -58,12 +58,8 @@ class Tail(msgspec.Struct, frozen=True):
     last_parts: frozenset[str]
     """File names, after the last slash, of the files in `mentioned`."""
     displaced: Displaced
-
-    @property
-    def nbytes(self) -> int:
-        """Estimated bytes in memory: exact for Arrow arrays, approximate for Python objects."""
-        names = _PER_NAME * (len(self.mentioned) + len(self.displaced))
-        return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
+    nbytes: int
+    """Estimated bytes in memory: exact for Arrow arrays, approximate for Python objects."""
 
     def select_unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Return a mask of the checkpoint rows that the tail neither adds nor removes; None if these are all rows.
@@ -181,7 +177,9 @@ def _make_tail(
 ) -> Tail:
     names = pa.array(list(mentions), pa.string())
     last_parts = frozenset(path[path.rfind("/") + 1 :] for path in mentions)
-    return Tail(mentions, files, protocol, metadata, names, last_parts, displaced)
+    # Measured once, because each request adds the sizes of all cached snapshots.
+    nbytes = int(files.get_total_buffer_size() + 3 * names.nbytes) + _PER_NAME * (len(mentions) + len(displaced))
+    return Tail(mentions, files, protocol, metadata, names, last_parts, displaced, nbytes)
 
 
 def sort_files(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
