@@ -14,6 +14,7 @@ from faults.proxy import FaultPlan, Proxy, Request
 
 RUNNER = """
 import json, sys
+sys.modules["numpy"] = sys.modules["pandas"] = None  # the layer has neither, and pyarrow would import them
 given = json.load(sys.stdin)
 sys.path.insert(0, given["folder"])
 import app

@@ -60,6 +60,8 @@ def never_reached(function: str) -> set[str]:
     return exceptions.get(function, FOR_TABLES | FOR_ASSETS)
 
 
+LAYER_ONLY = "import sys; sys.modules['numpy'] = sys.modules['pandas'] = None\n"
+"""The layer has neither; where pyarrow finds them, it imports them."""
 HOOKS = "from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot\n"
 
 MODULES_PROGRAM = """
@@ -95,18 +97,30 @@ print(json.dumps({
 """
 
 
-def run_python(handler: Path, program: str, **variables: str) -> Any:
+def run_python(handler: Path, program: str, **variables: str) -> list[Any]:
+    """Run a program with the packages of the layer; return the JSON lines that it prints."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         "PYTHONPATH": os.pathsep.join([str(handler.parent), str(LAYER)]),
-        "OPENBLAS_NUM_THREADS": "1",  # for numpy, which the layer does not contain
         **variables,
     }
     run = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", f"{LAYER_ONLY}{program}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@cache
+def snapshot(handler: Path) -> list[Any]:
+    """Return modules and state of a process at the time of its snapshot."""
+    program = f"import app\n{HOOKS}run_before_snapshot()\n{MODULES_PROGRAM}\n{STATE_PROGRAM}"
+    return run_python(handler, program, RESPONSE_STREAMING="enabled")
 
 
 @cache
@@ -130,7 +144,7 @@ def handler(request: pytest.FixtureRequest) -> Path:
 
 
 def test_snapshot_has_all_modules_that_a_request_imports(handler: Path) -> None:
-    modules = run_python(handler, f"import app\n{HOOKS}run_before_snapshot()\n{MODULES_PROGRAM}")
+    modules, _ = snapshot(handler)
     late = {
         name for module, file in modules.items() if module.split(".")[0] == "deltaic" for name in imported_late(file)
     }
@@ -139,9 +153,7 @@ def test_snapshot_has_all_modules_that_a_request_imports(handler: Path) -> None:
 
 
 def test_snapshot_has_no_connections_threads_or_state(handler: Path) -> None:
-    state = run_python(
-        handler, f"import app\n{HOOKS}run_before_snapshot()\n{STATE_PROGRAM}", RESPONSE_STREAMING="enabled"
-    )
+    state = dict(snapshot(handler)[1])
     # Mangum's event loop has a pair of Unix sockets, and Arrow's allocator has a thread that only frees memory.
     assert set(state.pop("sockets")) <= {"AF_UNIX"}
     assert set(state.pop("native")) <= {"jemalloc_bg_thd"}
@@ -155,7 +167,7 @@ from deltaic.sign_in.bearer import _tokens as tokens
 from deltaic.storage.connections import _loop
 objects = tokens(), botocore.session.get_session(), socket.socket(), _loop()
 """
-    state = run_python(HANDLERS[0], f"{program}\n{STATE_PROGRAM}")
+    [state] = run_python(HANDLERS[0], f"{program}\n{STATE_PROGRAM}")
     assert "AF_INET" in state["sockets"]
     assert state["threads"] == ["MainThread", "deltaic-objects"]
     assert state["native"]
@@ -197,7 +209,7 @@ def test_restored_process_has_the_clients_of_its_first_request(folder: str, clie
     imports = "import app, gc, json\nfrom deltaic.storage.aws_client import AwsClient"
     program = f"{imports}\n{HOOKS}run_after_restore()\n{CLIENTS_PROGRAM}"
     signs = {"SIGNING_ROLE_ARN": "arn:aws:iam::123456789012:role/signs"} if "sts" in clients else {}
-    assert run_python(ROOT / "functions" / folder / "app.py", program, **SETTINGS, **signs) == clients
+    assert run_python(ROOT / "functions" / folder / "app.py", program, **SETTINGS, **signs) == [clients]
 
 
 @pytest.mark.parametrize("folder", ["api/list_shares", "api/query_table", "authorizer"])
@@ -211,10 +223,10 @@ snapshot = random.getstate()
 run_after_restore()
 print(json.dumps(random.getstate() != snapshot))
 """
-    assert run_python(ROOT / "functions" / folder / "app.py", program, **SETTINGS) is True
+    assert run_python(ROOT / "functions" / folder / "app.py", program, **SETTINGS) == [True]
 
 
 @pytest.mark.parametrize("folder", ["api/list_shares", "api/query_table", "authorizer"])
 def test_function_loads_without_hooks(folder: str) -> None:
     program = 'import sys; sys.modules["snapshot_restore_py"] = None; import app; print(callable(app.handler) * 1)'
-    assert run_python(ROOT / "functions" / folder / "app.py", program) == 1
+    assert run_python(ROOT / "functions" / folder / "app.py", program) == [1]
