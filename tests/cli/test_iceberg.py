@@ -81,7 +81,7 @@ def test_iceberg_access_can_be_enabled_and_disabled(lake: Deltaic) -> None:
 def test_a_table_that_iceberg_clients_cannot_read_causes_a_warning(lake: Deltaic) -> None:
     result = lake(f"table create iced.s.v --location s3://{BUCKET}/variant --iceberg signed")
     assert result.exit_code == 0
-    assert "Iceberg clients cannot read the table: " in result.stderr
+    assert "Iceberg clients cannot read this table: " in result.stderr
     [warning] = lake.json("table show iced.s.v")["warnings"]
     assert "variant" in warning
 

@@ -71,6 +71,32 @@ def test_metadata_that_is_small_after_compression_is_returned(server: Server) ->
         server.admin.tables.delete("share1", "default", "wide")
 
 
+def test_geometries_are_returned_to_clients_that_announce_them(server: Server) -> None:
+    """The commit is what Spark 4.2.1 with Delta 4.4.0 wrote; its connector, with client 1.4.1, read these columns."""
+    types = {"id": "integer", "g": "geometry(OGC:CRS84)", "h": "geography(OGC:CRS84, SPHERICAL)"}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
+    log = server.shelf.log("places", pa.schema([]))
+    metadata = log.metadata()
+    metadata["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+    features = {"readerFeatures": ["geospatial"], "writerFeatures": ["geospatial", "invariants", "appendOnly"]}
+    statistics = {"numRecords": 1, "minValues": {"id": 1}, "maxValues": {"id": 1}, "nullCount": {"id": 0, "g": 0}}
+    file = {"path": "p.parquet", "partitionValues": {}, "size": 1248, "modificationTime": 1, "dataChange": True}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    log.put_commit(0, [protocol, metadata, {"add": {**file, "stats": json.dumps(statistics)}}])
+    server.admin.tables.create("share1", "default", "places", log.location)
+    try:
+        places = Table(server.alice, "share1", "default", "places")
+        announced = places.with_capabilities("responseformat=delta;readerfeatures=geospatial")
+        assert announced.query({"predicateHints": ["id = 1"]}).kinds == ["protocol", "metaData", "file"]
+        assert announced.query({"predicateHints": ["id = 2"]}).kinds == ["protocol", "metaData"]
+        delta = head(announced.metadata())[1]["deltaMetadata"]
+        assert [field["type"] for field in json.loads(delta["schemaString"])["fields"]] == list(types.values())
+        for capabilities in ("responseformat=delta", "responseformat=parquet"):
+            places.with_capabilities(capabilities).query({}).refused(400, "UNSUPPORTED_OPERATION", "uses geospatial")
+    finally:
+        server.admin.tables.delete("share1", "default", "places")
+
+
 def test_parquet_metadata_of_a_simple_table(table: Callable[[str], Table], server: Server) -> None:
     protocol, metadata = head(table("table1").metadata())
     written = server.shelf.written["table1"]

@@ -31,6 +31,7 @@ def table(
     [
         "columnMapping",
         "deletionVectors",
+        "geospatial",
         "timestampNtz",
         "typeWidening",
         "typeWidening-preview",
@@ -100,6 +101,14 @@ def test_writer_features_do_not_matter() -> None:
             {"variantType", "variantShredding"},
             id="nested_variant",
         ),
+        pytest.param(
+            make_protocol(3, "geospatial"),
+            table({"type": "array", "elementType": "geography(OGC:CRS84, SPHERICAL)"}),
+            False,
+            {"geospatial"},
+            id="nested_geography",
+        ),
+        pytest.param(make_protocol(3, "geospatial"), table(), False, set(), id="geospatial_unused"),
         pytest.param(
             make_protocol(3, "typeWidening"),
             table(column={"delta.typeChanges": []}),

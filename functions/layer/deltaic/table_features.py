@@ -32,7 +32,8 @@ class TableFeature(NamedTuple):
     announced: bool = False
     """Whether a client of the delta format must list the feature in `readerfeatures` if the table uses it.
 
-    The reference requires this for deletion vectors and column mapping. The other features are in the response's
+    The reference requires this for deletion vectors and column mapping. Geospatial columns are read by few clients yet,
+    and others fail without naming the column. The remaining features are in the response's
     `deltaProtocol`, and the client's Delta library rejects those that it does not support. The published Python client
     supports them all, but lists only timestampNtz, and not for change feeds.
     """
@@ -45,6 +46,7 @@ class TableFeature(NamedTuple):
 TABLE_FEATURES: Final = (
     TableFeature("columnMapping", Concerns.DATA, misread_as_parquet=True, announced=True),
     TableFeature("deletionVectors", Concerns.DATA, misread_as_parquet=True, announced=True),
+    TableFeature("geospatial", Concerns.DATA, misread_as_parquet=True, announced=True, checkpointed=False),
     TableFeature("timestampNtz", Concerns.DATA),
     TableFeature("typeWidening", Concerns.DATA, misread_as_parquet=True),
     TableFeature("typeWidening-preview", Concerns.DATA, misread_as_parquet=True, final_name="typeWidening"),
@@ -57,7 +59,6 @@ TABLE_FEATURES: Final = (
     TableFeature("catalogManaged", Concerns.UNREAD, checkpointed=False),
     TableFeature("catalogOwned", Concerns.UNREAD, checkpointed=False),
     TableFeature("catalogOwned-preview", Concerns.UNREAD, checkpointed=False),
-    TableFeature("geospatial", Concerns.UNREAD, checkpointed=False),
     TableFeature("allowColumnDefaults", Concerns.WRITERS),
     TableFeature("appendOnly", Concerns.WRITERS),
     TableFeature("changeDataFeed", Concerns.WRITERS),

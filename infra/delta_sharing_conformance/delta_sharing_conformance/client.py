@@ -12,7 +12,7 @@ import httpx
 from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_response, url_request
 
 FEATURES = (
-    "columnmapping,deletionvectors,timestampntz,typewidening,v2checkpoint,vacuumprotocolcheck,"
+    "columnmapping,deletionvectors,geospatial,timestampntz,typewidening,v2checkpoint,vacuumprotocolcheck,"
     "variantshredding,varianttype"
 )
 """Table features that a client can announce in readerfeatures (Delta protocol, "Table Features")."""

@@ -273,7 +273,7 @@ def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
     try:
         iceberg_schema(schema.metadata)
     except DeltaicError as refusal:
-        yield f"Iceberg clients cannot read the table: {refusal.message}"
+        yield refusal.message
 
 
 def iceberg_limits(schema: SharedSchema) -> Iterator[str]:

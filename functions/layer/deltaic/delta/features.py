@@ -15,6 +15,7 @@ COLUMN_MAPPING: Final = "columnMapping"
 DELETION_VECTORS: Final = "deletionVectors"
 TIMESTAMP_NTZ: Final = "timestampNtz"
 TYPE_WIDENING: Final = "typeWidening"
+GEOSPATIAL: Final = "geospatial"
 VARIANT: Final = "variantType"
 VARIANT_SHREDDING: Final = "variantShredding"
 
@@ -35,13 +36,7 @@ _CATALOG: Final = (
     "The table is managed by a catalog (table feature '{}'), and this server cannot read commits from a catalog. Ask "
     "the provider to share a table without that feature."
 )
-REFUSED: Final = {
-    **dict.fromkeys(("catalogManaged", "catalogOwned-preview", "catalogOwned"), _CATALOG),
-    "geospatial": (
-        "The table has geometry or geography columns (table feature '{}'), which this server does not support. Ask "
-        "the provider to share a table with text (WKT) or binary (WKB) columns instead."
-    ),
-}
+REFUSED: Final = dict.fromkeys(("catalogManaged", "catalogOwned-preview", "catalogOwned"), _CATALOG)
 """Known but unsupported reader features, with the message for recipients."""
 
 _FEATURES_READER_VERSION: Final = 3
@@ -129,6 +124,8 @@ def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vector
         live.add(VARIANT)
         if VARIANT_SHREDDING in supported:
             live.add(VARIANT_SHREDDING)
+    if any(name.startswith(("geometry", "geography")) for name in types):
+        live.add(GEOSPATIAL)
     if widened:
         live.add(TYPE_WIDENING)
     return frozenset(live)
