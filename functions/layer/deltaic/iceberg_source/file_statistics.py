@@ -19,7 +19,8 @@ from deltaic.pruning.values import ColumnType
 
 _FLOATS: Final = frozenset({"float", "double"})
 _FLOAT_BYTES: Final = 4
-_DOUBLE_BYTES: Final = 8
+_FLOATS_BY_SIZE: Final = {4: pa.float32(), 8: pa.float64()}
+_INTEGERS_BY_SIZE: Final = {4: pa.int32(), 8: pa.int64()}
 _DECIMAL: Final = pa.decimal128(38, 0)
 _DAYS: Final = (-719_162, 2_932_896)
 """First and last day of the years 1 to 9999, as JSON of Delta's statistics can express them."""
@@ -50,7 +51,7 @@ def encode_statistics(
                 if type_.name in _FLOATS:
                     counts = nan_counts.get(field_id, ())
                     values = [value if count == 0 else None for value, count in zip(values, counts, strict=False)]
-                if values.count(None) < len(values):
+                if any(values) or any(value is not None for value in values):
                     _put(tree, path, _read_bounds(type_, values, upper=bounds is upper))
     length = next((len(values) for kind in metrics for values in kind.values()), 0) if rows is None else len(rows)
     texts: pa.StringArray = json_statistics(_struct(trees | {"tightBounds": pa.array([False] * length)}))
@@ -90,43 +91,49 @@ def _read_bounds(type_: ColumnType, values: Sequence[bytes | None], *, upper: bo
     if type_.name == "string":
         return _read_texts(values)
     if type_.name in _FLOATS:
-        return pa.array(_read_floats(values), pa.float64())
+        floats = _join_numbers(values, _FLOATS_BY_SIZE)
+        if floats is None:
+            return pa.array([_read_float(value) for value in values], pa.float64())
+        floats = pc.cast(floats, pa.float64())
+        return pc.if_else(pc.is_finite(floats), floats, pa.scalar(None, pa.float64()))
     if type_.name == "decimal":
         numbers = pa.array(_integers(values, "big", _DECIMALS), _DECIMAL)
         # The same numbers, with another point.
         return pa.Array.from_buffers(pa.decimal128(38, type_.scale), len(numbers), numbers.buffers())
     if type_.name == "date":
-        days: Any = pa.array(_integers(values, "little", _DAYS), pa.int32())
+        days: Any = pc.cast(_read_integers(values, _DAYS), pa.int32())
         return days.view(pa.date32())
     if type_.name in {"timestamp", "timestamp_ntz"}:
         # JSON has milliseconds, rounded down. Upper bounds are rounded up, which clients do not expect but accept.
-        times: Any = pa.array(_integers(values, "little", _MICROSECONDS), pa.int64())
-        return (pc.add(times, 999) if upper else times).view(
-            pa.timestamp("us", "UTC" if type_.name == "timestamp" else None)
-        )
-    if type_.name in {"integer", "long"}:
-        return pa.array(_integers(values, "little", _LONGS), pa.int64())
-    return None
+        times = pc.add(_read_integers(values, _MICROSECONDS), 999 if upper else 0)
+        return times.view(pa.timestamp("us", "UTC" if type_.name == "timestamp" else None))
+    return _read_integers(values, _LONGS) if type_.name in {"integer", "long"} else None
+
+
+def _join_numbers(values: Sequence[bytes | None], types: Mapping[int, pa.DataType]) -> Any:
+    """Return numbers in Arrow's layout as an array; None if a value is missing or they differ in size."""
+    sizes = {len(value or b"") for value in values}
+    kind = types.get(sizes.pop()) if len(sizes) == 1 else None
+    if kind is None:
+        return None
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(b"".join(filter(None, values)))])
+
+
+def _read_integers(values: Sequence[bytes | None], limits: tuple[int, int]) -> Any:
+    # A bound keeps the width of the column's type when the file was written: ints can be longs today.
+    numbers = _join_numbers(values, _INTEGERS_BY_SIZE)
+    if numbers is None:
+        return pa.array(_integers(values, "little", limits), pa.int64())
+    numbers = pc.cast(numbers, pa.int64())
+    is_valid = pc.and_(pc.greater_equal(numbers, limits[0]), pc.less_equal(numbers, limits[1]))
+    return pc.if_else(is_valid, numbers, pa.scalar(None, pa.int64()))
 
 
 def _integers(values: Sequence[bytes | None], order: Any, limits: tuple[int, int]) -> Sequence[int | None]:
-    # A bound keeps the width of the column's type when the file was written: ints can be longs today.
     read: Callable[..., int] = int.from_bytes
     numbers = [read(value, order, signed=True) if value else None for value in values]
     low, high = limits
-    present = [number for number in numbers if number is not None]
-    if not present or low <= min(present) <= max(present) <= high:
-        return numbers
     return [number if number is not None and low <= number <= high else None for number in numbers]
-
-
-def _read_floats(values: Sequence[bytes | None]) -> Sequence[float | None]:
-    encoded = b"".join([value for value in values if value])
-    if len(encoded) == _DOUBLE_BYTES * len(values) and all(len(value or b"") == _DOUBLE_BYTES for value in values):
-        numbers = struct.unpack(f"<{len(values)}d", encoded)
-        if all(map(isfinite, numbers)):
-            return numbers
-    return [_read_float(value) for value in values]
 
 
 def _read_float(value: bytes | None) -> float | None:

@@ -158,11 +158,11 @@ class EntryReader:
             return False
         for first, last in self._maps_at.values():
             sizes, *maps = columns[first:last]
-            maps = [values for values in maps if values.count(None) < len(values)]
-            if any(None in values for values in maps):
-                numbers = [len(maps) - values.count(None) for values in zip(*maps, strict=True)]
-            else:
+            maps = [values for values in maps if any(values)]  # no encoded value is empty
+            if all(map(all, maps)):
                 numbers = [len(maps)] * len(sizes)
+            else:
+                numbers = [len(maps) - values.count(None) for values in zip(*maps, strict=True)]
             sizes_by_number = {number: integer(number) if number else None for number in set(numbers)}
             if sizes != tuple(map(sizes_by_number.get, numbers)):
                 return False
@@ -245,8 +245,9 @@ class EntryReader:
         if name == "record":
             return b"".join(self._encoding(field["type"]) for field in kind["fields"])
         if name == "array":
-            item, most = self._encoding(kind["items"]), max(_MOST_ITEMS, len(self._keys))
-            items = [rb"%b(?:%b){%d}\x00" % (re.escape(integer(count)), item, count) for count in range(1, most + 1)]
+            item, keys = self._encoding(kind["items"]), len(self._keys)
+            counts = sorted(range(1, max(_MOST_ITEMS, keys) + 1), key=lambda count: min(count - 1, abs(count - keys)))
+            items = [rb"%b(?:%b){%d}\x00" % (re.escape(integer(count)), item, count) for count in counts]
             return rb"(?:\x00|%b)" % b"|".join(items)
         return _FIXED[name]
 
@@ -259,7 +260,8 @@ def _encoded(kind: Any, value: Any) -> bytes:
 
 @lru_cache
 def _short_text() -> bytes:
-    texts = [re.escape(integer(size)) + (b".{%d}" % size if size else b"") for size in range(_MOST_BYTES + 1)]
+    sizes = sorted(range(_MOST_BYTES + 1), key=lambda size: size not in {4, 8})  # those of numbers first
+    texts = [re.escape(integer(size)) + (b".{%d}" % size if size else b"") for size in sizes]
     return b"(?:%b)" % b"|".join(texts)
 
 

@@ -15,6 +15,7 @@ import fastavro
 import msgspec
 import pyarrow as pa
 
+from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.delta_schema import Path, column_error
@@ -31,8 +32,6 @@ _MOST_COLUMNS: Final = 100
 """Most columns that are expected in all files. Iceberg writes statistics of a table's first 100 columns by default."""
 _FEW: Final = 500
 """Up to this number of files, a manifest is decoded without compiling an expression."""
-_UNUSUAL: Final = ("//", "/.", "%")
-"""Parts of paths that are not logged as they are."""
 _METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_value_counts")
 
 DeleteKey = tuple[int, tuple[Any, ...]]
@@ -92,7 +91,8 @@ class TablePaths:
     def logged(self, uri: str) -> str:
         """Return a percent-encoded path as in a Delta log; raises the errors of `stored`."""
         inside = uri[len(self._prefix) - 1 :]
-        if uri.startswith(self._prefix) and not any(map(inside.__contains__, _UNUSUAL)) and inside[-1] != "/":
+        is_usual = "%" not in inside and "//" not in inside and "/." not in inside and not inside.endswith("/")
+        if is_usual and uri.startswith(self._prefix):
             return inside[1:]
         path = self.stored(uri)
         return path if path.startswith("s3://") else path.replace("%", "%25")
@@ -192,8 +192,10 @@ class ManifestReader(msgspec.Struct, frozen=True):
             value: dict(zip(sources, map(partition_text, partition.values()), strict=True))
             for value, partition in partitions.items()
         }
-        values = [texts[value] for value in encoded]
-        self._check_columns(entries, values)
+        self._check_columns(entries, [texts[value] for value in encoded])
+        pairs = [[(name, row[key]) for key, name in self.partition_columns.items()] for row in texts.values()]
+        numbers = {value: number for number, value in enumerate(texts)}
+        rows = pa.array([numbers[value] for value in encoded], pa.uint32())
         keys = {value: partition_key(partition) for value, partition in partitions.items()}
         sequence_numbers = [
             manifest.sequence_number if number is None else number for number in entries.integers("sequence_number")
@@ -201,12 +203,12 @@ class ManifestReader(msgspec.Struct, frozen=True):
         snapshot_ids = [number or manifest.snapshot_id for number in entries.integers("snapshot_id")]
         stored = {
             "path": [self.paths.logged((path or b"").decode()) for path in entries.encoded("file_path")],
-            "partitionValues": [[(name, row[key]) for key, name in self.partition_columns.items()] for row in values],
+            "partitionValues": pc.take(pa.array(pairs, FILE_SCHEMA.field("partitionValues").type), rows),
             "size": entries.integers("file_size_in_bytes"),
             "modificationTime": [self.times.get(snapshot_id, 0) for snapshot_id in snapshot_ids],
             "stats": self._statistics(entries),
         }
-        missing = [None] * len(values)
+        missing = [None] * len(rows)
         arrays = [pa.array(stored.get(field.name, missing), field.type) for field in FILE_SCHEMA]
         files = pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
         return files, list(zip(sequence_numbers, map(keys.__getitem__, encoded), strict=True))

@@ -21,20 +21,26 @@ _PLAIN_BELOW: Final = 1e7
 
 def json_statistics(stats: Any) -> Any:
     """Return one JSON string per row, which takes microseconds each; null if the struct is null."""
-    fields = []
-    for at, field in enumerate(stats.type):
-        parts = _render(stats.field(at))
-        if parts:
-            fields.append(_join(json.dumps(field.name, ensure_ascii=False) + ":", *parts))
-    text = _join_present(fields, len(stats))
-    return pc.if_else(pc.is_valid(stats), _join("{", text, "}"), pa.scalar(None, pa.string()))
+    return _join(*_render_struct(stats))
+
+
+def _render_struct(stats: Any) -> Sequence[Any]:
+    fields = {field.name: _render(stats.field(at)) for at, field in enumerate(stats.type)}
+    named = [(json.dumps(name, ensure_ascii=False) + ":", parts) for name, parts in fields.items() if parts]
+    columns = [part for _, parts in named for part in parts if isinstance(part, pa.Array)]
+    if columns and not any(column.null_count for column in (stats, *columns)):
+        # One join of all columns takes half the time.
+        first, *others = ((name, *parts) for name, parts in named)
+        return "{", *first, *(part for name, *parts in others for part in (f",{name}", *parts)), "}"
+    text = _join_present([_join(name, *parts) for name, parts in named], len(stats))
+    return (pc.if_else(pc.is_valid(stats), _join("{", text, "}"), pa.scalar(None, pa.string())),)
 
 
 def _render(column: Any) -> Sequence[Any]:
     """Return parts that joined are the values as JSON, null for null; none for unsupported types."""
     kind = column.type
     if pa.types.is_struct(kind):
-        return (json_statistics(column),)
+        return _render_struct(column)
     if pa.types.is_timestamp(kind):
         # Spark rounds both bounds down to milliseconds, and readers of `maxValues` allow for that.
         text = pc.replace_substring(pc.cast(_floor(column), pa.string()), " ", "T")
@@ -60,7 +66,7 @@ def _join_present(fields: Sequence[Any], count: int) -> Any:
     """Join the fields of each row that are not null, with commas."""
     if any(field.null_count == 0 for field in fields):
         return pc.binary_join_element_wise(*fields, ",", null_handling="skip")
-    # Arrow drops rows in which all values are skipped, so all rows start with an empty value.
+    # Arrow drops rows in which all values are skipped, so that each row starts with an empty value.
     text = pc.binary_join_element_wise(pa.array([""] * count, pa.string()), *fields, ",", null_handling="skip")
     return pc.utf8_slice_codeunits(text, 1)
 
