@@ -1,5 +1,6 @@
 """Fixtures of the deployment tests: the template on the embedded AWS, each function with its own role."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import BuildTarget, build, deploy, package
 from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.localstack.deployment import pack_layers
 from deploy.deployments import Deployment, describe_deployment
 from deploy.emr import APPLICATION
 from deploy.places import EmulatedDeployment, localemu, localstack_core
@@ -24,11 +26,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def packaged(built: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Path:
-    """Return a folder with the template of a build whose code is uploaded, so that no deployment packs it again."""
+    """Return a folder with the template of a build whose code is uploaded, so that no deployment packs it again.
+
+    Its layers are not compressed, because each process of a function unpacks them.
+    """
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-code")
     folder = built.parent / "packaged"
     folder.mkdir()
-    package(built, "deploytest-code", embedded_aws.environment).rename(folder / "template.yaml")
+    for layer in built.glob("*Layer"):
+        (folder / layer.name).symlink_to(layer)
+    shutil.copyfile(built / "template.yaml", folder / "template.yaml")
+    pack_layers(folder)
+    package(folder, "deploytest-code", embedded_aws.environment).replace(folder / "template.yaml")
     return folder
 
 

@@ -60,7 +60,7 @@ def build_artifacts(folder: Path) -> Path:
         build(folder, BuildTarget(BuildTarget.this_machine().architecture, PYTHON))
     except SamError as error:
         raise Unavailable(str(error)) from error
-    _pack_layers(folder)
+    pack_layers(folder)
     return folder
 
 
@@ -134,7 +134,7 @@ def write_rows(running: Running) -> int:
     return DeltaTable(LOCATION, storage_options=options).to_pyarrow_table().num_rows
 
 
-def _pack_layers(folder: Path) -> None:
+def pack_layers(folder: Path) -> None:
     """Pack layers into uncompressed zip files, because SAM would spend half a minute on useless compression."""
     template = folder / "template.yaml"
 
