@@ -37,6 +37,7 @@ _PIECE: Final = 2048
 _CODECS: Final = frozenset({"null", "deflate"})
 _MOST_BYTES: Final = 32
 """Longest text that the expression matches: twice as long as the bounds that Iceberg writes, if they are ASCII."""
+_MOST_PATH: Final = 2000
 _MOST_ITEMS: Final = 32
 _MOST_KEYS: Final = 300
 """Most columns for which an expression is compiled, because this takes a millisecond per column."""
@@ -197,7 +198,7 @@ class EntryReader:
             elif name == "file_path":
                 self._next += 1
                 self._capture(name)
-                expression = b"(%b)(?>(.*?)(?=\\x0e(?i:parquet)))" % _INTEGER
+                expression = b"(%b)(?>(.{0,%d}?)(?=\\x0e(?i:parquet)))" % (_INTEGER, _MOST_PATH)
             elif name in self._maps:
                 expression = self._map(name)
             elif name in _FIELDS:
