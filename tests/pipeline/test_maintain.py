@@ -245,8 +245,8 @@ def test_files_of_a_clustered_table_have_separate_ranges_afterwards(maintained: 
     assert maintained.requests()[1] < requests
 
 
-def checkpoint_content(maintained: MaintainedTable, manifest: str, *, typed: bool) -> list[str]:
-    """Return the sorted content of a v2 checkpoint, as pyarrow reads it; without `typed`, without typed statistics."""
+def checkpoint_content(maintained: MaintainedTable, manifest: str) -> list[str]:
+    """Return the sorted content of a v2 checkpoint, as pyarrow reads it."""
     store, content = maintained.context.folder.store, []
     for line in store.get(LOG + manifest).splitlines():
         sidecar = json.loads(line).get("sidecar")
@@ -256,8 +256,6 @@ def checkpoint_content(maintained: MaintainedTable, manifest: str, *, typed: boo
         # Spark's timestamps have no zone where it wrote them in its old format.
         buffer = pa.BufferReader(store.get(SIDECARS + sidecar["path"]))
         rows = pq.read_table(buffer, coerce_int96_timestamp_unit="us").to_pylist()
-        for row in () if typed else rows:
-            (row["add"] or {}).pop("stats_parsed", None)
         texts = [str({kind: value for kind, value in row.items() if value is not None}) for row in rows]
         content += [row.replace(", tzinfo=<UTC>", "") for row in texts]
     return sorted(content)
@@ -269,13 +267,11 @@ def files_of_deltalake(maintained: MaintainedTable) -> list[str]:
     return sorted(map(repr, pa.table(table.get_add_actions(flatten=True)).to_pylist()))
 
 
-@pytest.mark.parametrize("typed", [True, False], ids=["typed", "json"])
-def test_sorted_checkpoint_has_the_content_of_sparks_checkpoint(maintained: MaintainedTable, typed: bool) -> None:
+def test_sorted_checkpoint_has_the_content_of_sparks_checkpoint(maintained: MaintainedTable) -> None:
     sql(
         maintained,
         "CREATE TABLE {t} (id BIGINT, at TIMESTAMP, n STRUCT<x: DECIMAL(9, 2)>, d DATE, s STRING) USING delta "
-        "PARTITIONED BY (d, s) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', "
-        f"'delta.checkpoint.writeStatsAsStruct' = '{str(typed).lower()}')",
+        "PARTITIONED BY (d, s) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
     )
     for name, value in (("txnAppId", "writer"), ("txnVersion", "7")):
         maintained.spark.conf.set(f"spark.databricks.delta.write.{name}", value)
@@ -293,10 +289,9 @@ def test_sorted_checkpoint_has_the_content_of_sparks_checkpoint(maintained: Main
     summary = maintained.maintain("first", v2_checkpoints=True, vacuum=False, **options)
     log = [key.rpartition("/")[2] for key in maintained.objects() if ".checkpoint." in key and "/_sidecars/" not in key]
     spark_manifest, sorted_manifest = sorted(log)
-    spark_content = checkpoint_content(maintained, spark_manifest, typed=typed)
-    assert checkpoint_content(maintained, sorted_manifest, typed=typed) == spark_content
-    assert any("stats_parsed" in row for row in spark_content) is typed
-    assert any("stats_parsed" in row for row in checkpoint_content(maintained, sorted_manifest, typed=True))
+    spark_content = checkpoint_content(maintained, spark_manifest)
+    assert checkpoint_content(maintained, sorted_manifest) == spark_content
+    assert any("stats_parsed" in row for row in spark_content)
     for kind in ("'add'", "'remove'", "'txn'", "'deletionVector': {'storageType'"):
         assert any(kind in row for row in spark_content), kind
     assert json.loads(maintained.context.folder.store.get(LAST_CHECKPOINT))["v2Checkpoint"]["path"] == sorted_manifest

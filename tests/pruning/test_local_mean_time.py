@@ -15,7 +15,7 @@ import pytest
 from deltaic.iceberg import avro
 from deltaic.iceberg.column_bounds import FileMetrics
 from deltaic.iceberg.table_schema import iceberg_schema
-from deltaic.pruning.stats_bounds import exact_bounds, from_json, from_typed
+from deltaic.pruning.stats_bounds import from_typed
 from deltaic.pruning.values import column_type
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,15 +127,6 @@ def test_no_zone_has_seconds_in_its_offset_since_mid_1972() -> None:
         assert not any(
             (instant.astimezone(zone).utcoffset() or timedelta()) % timedelta(minutes=1) for instant in months
         )
-
-
-def test_typed_statistics_of_a_checkpoint_are_not_widened() -> None:
-    """Readers widen bounds, so widening at the write as well would make them wider than those in JSON."""
-    exact = exact_bounds([SHANGHAI], TIMESTAMP)
-    assert exact is not None
-    assert exact.to_pylist() == [datetime(1899, 12, 31, 15, 55, tzinfo=UTC)]
-    for upper in (False, True):
-        assert from_typed(exact, TIMESTAMP, upper=upper) == from_json([SHANGHAI], TIMESTAMP, upper=upper)
 
 
 def test_the_minimum_timestamp_stays_a_lower_bound() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltaic.delta.file_filter import FileFilter
-from deltaic.pruning.columns import TableMetadata
+from deltaic.pruning.columns import Columns, TableMetadata
 from deltaic.pruning.expressions import Column, IsNull, Not
 from deltaic.pruning.json_hints import parse_json
 from deltaic.pruning.skipper import Skipper
@@ -562,3 +562,9 @@ def test_a_very_deep_predicate_keeps_all_files() -> None:
 @pytest.mark.parametrize("value", ["\ud800", "a\udfff"], ids=ascii)
 def test_half_a_surrogate_pair_keeps_the_file(value: str) -> None:
     assert is_kept("string", f"c = '{value}' OR c LIKE '{value}%'", stats("a", "b")) is True
+
+
+def test_leaves_whose_names_differ_only_in_case_are_left_out() -> None:
+    nested = {"type": "struct", "fields": [column("x", "long"), column("X", "long")]}
+    columns = Columns(table(column("n", nested), column("v", "variant"), column("e", {"type": "struct", "fields": []})))
+    assert [name for name, _ in columns.leaves()] == [("v",)]

@@ -25,7 +25,7 @@ from deltaic_pipeline.maintenance.maintenance_job import (
     maintain,
     plan,
 )
-from deltaic_pipeline.maintenance.optimize import has_v2_checkpoints
+from deltaic_pipeline.maintenance.optimize import missing_v2_properties
 from deltaic_pipeline.maintenance.retention import find_entries, stream_position
 from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import LEAST_FILES
 from deltaic_pipeline.spark.session import session
@@ -88,8 +88,8 @@ def _plan_lines(summary: MaintenanceSummary, job: MaintenanceJob) -> Iterator[st
     yield f"{summary.location}: version {now.version}, {files_text(now.files)}"
     for name, value in summary.retention.protection.items():
         yield f"property: {name} = {value}, so that no writer deletes commits that readers need"
-    if job.v2_checkpoints and not has_v2_checkpoints(now.configuration):
-        yield "property: delta.checkpointPolicy = v2, which readers without v2 checkpoints cannot read"
+    for name, value in missing_v2_properties(now.configuration).items() if job.v2_checkpoints else ():
+        yield f"property: {name} = {value}, for v2 checkpoints, which old readers cannot read"
     if job.optimize:
         if job.zorder_by or now.clustered:
             order = f"Z-order by {', '.join(job.zorder_by)}" if job.zorder_by else "the table's clustering"

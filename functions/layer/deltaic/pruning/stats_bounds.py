@@ -98,22 +98,6 @@ def _parse_bounds(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Ar
     return _parse_integers(values, type_, upper=upper)
 
 
-def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
-    """Convert JSON minima or maxima to the column's type; null if a value cannot be represented exactly.
-
-    None for types without bounds in Delta's statistics, including boolean. `from_typed` of the result equals
-    `from_json` of `values`; a truncated maximum remains as it is.
-    """
-    if type_.axis is None or type_.name == "boolean":
-        return None
-    if type_.axis is Axis.TEXT:
-        return pa.array(values, pa.string())
-    low, high = _parse_bounds(values, type_, upper=False), _parse_bounds(values, type_, upper=True)
-    if low is None or high is None:
-        return None
-    return in_type(pc.if_else(pc.equal(low, high), low, pa.scalar(None, low.type)), type_)
-
-
 def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
     """Convert comparable values to the Arrow type of a column; null if out of range."""
     null = pa.scalar(None, points.type)

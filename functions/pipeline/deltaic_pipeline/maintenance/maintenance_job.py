@@ -131,9 +131,9 @@ def maintain(
         if retention.protection:
             with step(progress, "Protecting the log for its readers") as report, attempt.refusals():
                 _set(retention.protection, job, attempt, report)
-        if job.v2_checkpoints and not optimize.has_v2_checkpoints(before.configuration):
+        if job.v2_checkpoints and (missing := optimize.missing_v2_properties(before.configuration)):
             with step(progress, "Enabling v2 checkpoints") as report, attempt.refusals():
-                _set(optimize.V2_CHECKPOINTS, job, attempt, report)
+                _set(missing, job, attempt, report)
         if job.optimize:
             summary.optimized = _optimize(job, attempt, progress)
         summary.checkpointed = _checkpoint(job, context, attempt, progress)

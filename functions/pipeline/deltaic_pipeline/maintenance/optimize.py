@@ -14,6 +14,7 @@ from deltaic_pipeline.spark.jvm import no_option
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import USER_METADATA, latest_snapshot, session_settings
+from deltaic_pipeline.table.transactions import KEEPS_ROWS, RECENT_COMMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,11 +23,10 @@ LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 LOG_RETENTION = "delta.logRetentionDuration"
 LOG_RETENTION_DEFAULT = timedelta(days=30)
 CHECKPOINT_POLICY = "delta.checkpointPolicy"
-V2_CHECKPOINTS = {CHECKPOINT_POLICY: "v2"}
+V2_CHECKPOINTS = {CHECKPOINT_POLICY: "v2", "delta.checkpoint.writeStatsAsStruct": "true"}
+"""Properties for v2 checkpoints with typed partition values and statistics, by which `maintain` can sort them."""
+
 SIDECAR_ACTIONS = 500_000
-RECENT_COMMITS = 20
-KEEP_ROWS = frozenset({"OPTIMIZE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END"})
-"""Delta operations that do not change the set of rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,11 @@ def protection(configuration: Mapping[str, str], readers: Sequence[Reader], wind
 def mark(run_id: str) -> str:
     """Return the `userMetadata` by which the commits of a maintenance run are recognized."""
     return json.dumps({"maintain": run_id})
+
+
+def missing_v2_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the properties for v2 checkpoints that a table lacks."""
+    return {name: value for name, value in V2_CHECKPOINTS.items() if configuration.get(name, "").lower() != value}
 
 
 def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
@@ -101,7 +106,7 @@ def _skip_reason(spark: "SparkSession", location: str, zorder_by: Sequence[str],
         )
         if same_order and rows_unchanged:
             return f"no rows have changed since version {commit['version']}"
-        rows_unchanged = rows_unchanged and commit["operation"] in KEEP_ROWS
+        rows_unchanged = rows_unchanged and commit["operation"] in KEEPS_ROWS
     return ""
 
 

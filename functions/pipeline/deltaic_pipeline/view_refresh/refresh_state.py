@@ -12,6 +12,7 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic_pipeline.spark.jvm import to_dict
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest_snapshot, parse_mark
+from deltaic_pipeline.table.transactions import RECENT_COMMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 APPLICATION = "deltaic-view"
 VERSION_BITS = 32
 """Number of low bits of a transaction's version that hold the source's version; the other bits count refreshes."""
-
-RECENT_COMMITS = 20
 
 Mark = tuple[int, str, dict[str, Any]]
 """Version of a commit, its time, and the `userMetadata` of its writer."""

@@ -23,7 +23,6 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import clustering_columns, sort_keys
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import LAYOUT, Layout, SidecarFile, write_sidecar
 from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import available_keys, ranks, sorted_tables
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 LEAST_FILES = 20_000
 """Minimum number of files for sorting: a smaller checkpoint has at most two row groups, so readers could skip none."""
@@ -78,16 +77,20 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     lines = [line for line in store.get(LOG + checkpoint.files[0].name).split(b"\n") if line.strip()]
     actions: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
     table_order = sort_keys(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
-    typed = TypedAdds(with_adds[0].file.schema.field("add").type, metadata, table_order)
-    order = available_keys(with_adds[0], table_order, typed)
+    order = available_keys(with_adds[0], table_order)
+    if table_order and not order:
+        raise NotSorted(
+            "The checkpoint cannot be sorted, and stays unchanged: it has no typed statistics. "
+            "Use --v2-checkpoints once, so that later checkpoints have them."
+        )
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
     other_lines = [line for line, action in zip(lines, actions, strict=True) if action.get("sidecar") is None]
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
         folder = Path(name)
         try:
-            ordered = sorted_tables(parts, ranks(parts, order, typed), layout.sidecar, folder)
-            sidecars = [write_sidecar(folder, checkpoint.version, rows, order, layout, typed) for rows in ordered]
+            ordered = sorted_tables(parts, ranks(parts, order), layout.sidecar, folder)
+            sidecars = [write_sidecar(folder, checkpoint.version, rows, order, layout) for rows in ordered]
         except (ValueError, pa.ArrowException) as failure:
             # Arrow's messages contain statistics that it cannot read, which are values of rows.
             error_type = type(failure).__name__

@@ -21,7 +21,6 @@ from deltaic.pruning.stats_bounds import from_typed, is_text
 from deltaic.pruning.values import column_type
 
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values, has_field
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +59,11 @@ class SidecarFile:
         return self.file.name
 
 
-def write_sidecar(  # noqa: PLR0913, PLR0917 -- the rows, their file, and how they are written
-    folder: Path, version: int, rows: pa.Table, order: Sequence[SortKey], layout: Layout, typed: TypedAdds
-) -> SidecarFile:
-    """Write rows, either `add` or `remove` actions, as one sidecar for a version's checkpoint.
-
-    `typed` adds typed statistics (`stats_parsed`) to `add` actions that have only JSON statistics.
-    """
+def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[SortKey], layout: Layout) -> SidecarFile:
+    """Write rows, either `add` or `remove` actions, as one sidecar for a version's checkpoint."""
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
-    adds = typed.for_rows(cast("pa.StructArray", rows["add"].chunk(0)))
-    rows = rows.set_column(rows.schema.get_field_index("add"), "add", adds)
+    adds = cast("pa.StructArray", rows["add"].chunk(0))
     pq.write_table(
         rows,
         file,
@@ -83,7 +76,7 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- the rows, their file, and how th
     count = len(adds) - adds.null_count
     if count not in {0, len(adds)}:
         raise ValueError("a sidecar holds adds or removes, not both")
-    summary = _summary(file, typed.with_partitions(adds.slice(0, count)), order, layout.row_group)
+    summary = _summary(file, adds.slice(0, count), order, layout.row_group)
     action = {
         "path": summary.path,
         "sizeInBytes": summary.size_in_bytes,

@@ -17,7 +17,6 @@ from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Cursor
 
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values, has_field
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 _BATCH = 65536
 _RANK = "rank"
@@ -33,9 +32,9 @@ class Ranks:
     num_adds: int
 
 
-def ranks(parts: Sequence[ParquetPart], order: Sequence[SortKey], typed: TypedAdds) -> Ranks:
+def ranks(parts: Sequence[ParquetPart], order: Sequence[SortKey]) -> Ranks:
     """Return the sorted positions of all rows; raises ValueError for rows that are neither `add` nor `remove`."""
-    batches = [keys for part in parts for keys in _keys(part, order, typed)]
+    batches = [keys for part in parts for keys in _keys(part, order)]
     (table,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     sort_keys = [(name, "ascending") for name in table.schema.names]
     rows = pc.sort_indices(table, sort_keys=sort_keys)
@@ -43,11 +42,11 @@ def ranks(parts: Sequence[ParquetPart], order: Sequence[SortKey], typed: TypedAd
     return Ranks(pc.inverse_permutation(rows.cast(pa.int64())).cast(pa.int64()), adds)
 
 
-def _keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> Iterator[pa.RecordBatch]:
-    names = [typed.source(key) for key in order]
+def _keys(part: ParquetPart, order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
+    names = [".".join(("add", *key.low)) for key in order]
     # At least one column of removes and one of adds are read, so that the kind of each row is known.
     for batch in _batches(part, "add.size", "add.modificationTime", "remove.deletionTimestamp", "remove.size", *names):
-        adds = typed.for_order(cast("pa.StructArray", batch.column("add")))
+        adds = cast("pa.StructArray", batch.column("add"))
         removed = adds.is_null()
         if "remove" in batch.schema.names:
             neither = pc.and_(removed, batch.column("remove").is_null()).true_count
@@ -59,10 +58,9 @@ def _keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> Iter
         yield pa.RecordBatch.from_arrays(columns, ["removed", *(f"k{number}" for number in range(len(order))), "time"])
 
 
-def available_keys(part: ParquetPart, order: Sequence[SortKey], typed: TypedAdds) -> tuple[SortKey, ...]:
-    """Return the sort keys for which a checkpoint file has typed columns (not strings), or gets them from `typed`."""
-    empty = pa.array([], part.file.schema.field("add").type)
-    add = typed.for_order(cast("pa.StructArray", empty)).type
+def available_keys(part: ParquetPart, order: Sequence[SortKey]) -> tuple[SortKey, ...]:
+    """Return the sort keys for which a checkpoint file has typed columns, and not only strings."""
+    add = part.file.schema.field("add").type
     return tuple(key for key in order if has_field(add, key.low) and has_field(add, key.high))
 
 
