@@ -21,15 +21,14 @@ def failing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Failing
 
 
 @pytest.fixture(scope="session")
-def healthy_content(failing_server: FailingServer) -> Mapping[str, str]:
-    """Return the response to each call without faults."""
-    calls = sorted({call for calls in CALLS.values() for call in calls})
-    return {call: failing_server.healthy_content(call) for call in calls}
+def healthy_content(failing_server: FailingServer) -> Mapping[str, Mapping[str, str]]:
+    """Return the response to each call without faults, by the part that it uses."""
+    return {part: failing_server.healthy_content(part) for part in CALLS}
 
 
 @pytest.fixture(scope="session")
 def fault_results(
-    failing_server: FailingServer, healthy_content: Mapping[str, str], request: pytest.FixtureRequest
+    failing_server: FailingServer, healthy_content: Mapping[str, Mapping[str, str]], request: pytest.FixtureRequest
 ) -> Iterator[Callable[[Fault, str], FaultResult]]:
     """Return the result of each case; the selected cases are played concurrently, the slowest first."""
     assert healthy_content

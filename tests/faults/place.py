@@ -127,6 +127,8 @@ class FailingServer:
         return Case(Recipient(self.endpoint, self.admin.tokens.create(account).secret), account.id, name, GOLDEN)
 
     def _table(self, part: str, name: str) -> str:
+        # By signed URLs only: for a folder that recipients read, the catalog would compare all its tables.
+        options = {**TABLE_OPTIONS, "access_modes": ["url"]}
         location, storage = f"s3://{DATA_BUCKET}/{GOLDEN}", ""
         if part == "keys":
             storage = name
@@ -135,7 +137,7 @@ class FailingServer:
             location = f"s3://{DATA_BUCKET}/{name}"
             for file, content in self.log.items():
                 self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
-        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **TABLE_OPTIONS).name
+        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **options).name
 
     def create_large_table(self, name: str) -> Case:
         """Create a table with a checkpoint of 22 MB, which is not read before the response starts."""
@@ -164,9 +166,10 @@ class FailingServer:
         content = "" if reply is None else case.content(reply)
         return FaultResult(reply, seconds, plan.played, content, case.content(case.call(call)))
 
-    def healthy_content(self, call: str) -> str:
-        """Return the response without faults."""
-        return self.reader.content(self.reader.call(call))
+    def healthy_content(self, part: str) -> dict[str, str]:
+        """Return the responses without faults to the calls that use a part."""
+        case = self.create_case(part, f"healthy{part}")
+        return {call: case.content(case.call(call)) for call in table.CALLS[part]}
 
 
 @contextmanager

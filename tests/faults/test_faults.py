@@ -17,17 +17,20 @@ CASES = [
 
 @pytest.mark.parametrize(("fault", "call"), CASES)
 def test_recipient_gets_the_promised_response(
-    fault_results: Callable[[Fault, str], FaultResult], healthy_content: Mapping[str, str], fault: Fault, call: str
+    fault_results: Callable[[Fault, str], FaultResult],
+    healthy_content: Mapping[str, Mapping[str, str]],
+    fault: Fault,
+    call: str,
 ) -> None:
-    result, promise = fault_results(fault, call), fault.promise
+    result, promise, expected = fault_results(fault, call), fault.promise, healthy_content[fault.part][call]
     assert result.played > 0
     assert result.reply is not None, "the response was incomplete"
     if promise.status == 200:
-        assert result.content == healthy_content[call]
+        assert result.content == expected
     else:
         result.reply.refused(promise.status, promise.code)
     assert result.seconds < promise.seconds
-    assert result.next_content == healthy_content[call]
+    assert result.next_content == expected
 
 
 def test_table_has_enough_faults_and_calls() -> None:
