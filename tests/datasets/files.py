@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.run_state import Run
+from deltalake import write_deltalake
+from pipeline.place import StoredTable
 
 
 def dataset(location: str, **parts: Any) -> dict[str, Any]:
@@ -20,6 +23,13 @@ def dataset(location: str, **parts: Any) -> dict[str, Any]:
 def run_of(content: Mapping[str, Any], run_id: str = "run") -> Run:
     """Return a run of a dataset after writing and reading its file."""
     return Run(dataset_of(yaml.safe_dump(dict(content)), "dataset.yaml")[0], run_id)
+
+
+def store_rows(table: StoredTable, rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> None:
+    """Create a table with rows and a change feed, as an earlier run has created it, but without Spark."""
+    options, configuration = dict(table.options), {"delta.enableChangeDataFeed": "true"}
+    records = pa.Table.from_pylist([dict(row) for row in rows], schema)
+    write_deltalake(table.location, records, storage_options=options, configuration=configuration)
 
 
 def json_source(

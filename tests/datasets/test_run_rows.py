@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -256,13 +257,13 @@ def step_with(value: str) -> dict[str, Any]:
 
 @pytest.mark.spark
 @filtered
-def test_run_without_a_commit_is_recognized_by_its_row(spark: "SparkSession", recorded: RecordedRuns) -> None:
+def test_run_without_a_commit_is_recognized_by_its_row(recorded: RecordedRuns) -> None:
     def delivered(run_id: str, value: str) -> tuple[Any, ...]:
         recorded.put([1, 2], **step_with(value))
         code, events = recorded.run(run_id)
         assert code == 0, events
-        item: Any = spark.read.format("delta").load(recorded.place.spark_location).first()
-        return item["said"], *(events[-1][name] for name in ("version", "committed", "repeated", "unchanged"))
+        said = recorded.place.table().rows("said")[0][0]
+        return said, *(events[-1][name] for name in ("version", "committed", "repeated", "unchanged"))
 
     assert delivered("a", "old") == ("old", 0, True, False, 0)
     assert delivered("b", "old") == ("old", 0, False, False, 2)
@@ -278,7 +279,7 @@ def test_run_without_a_commit_is_recognized_by_its_row(spark: "SparkSession", re
     assert (rows[1]["rows_written"], rows[1]["rows_unchanged"], rows[1]["exit"]) == (0, 2, 0)
     # In another table, run b is not done.
     place = recorded.place
-    recorded.place = Place(f"{place.location}_other", f"{place.prefix}_other", place.folder)
+    recorded.place = replace(place, location=f"{place.location}_other", prefix=f"{place.prefix}_other")
     runs = f"--runs={place.location}_runs"
     recorded.put([1], **step_with("first"))
     assert recorded.run("d", runs)[0] == 0

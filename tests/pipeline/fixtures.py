@@ -66,11 +66,17 @@ def spark(
         gc.collect()
 
 
+@pytest.fixture(scope="session")
+def store_options(embedded_aws: EmbeddedAws) -> dict[str, str]:
+    """Return storage options with which deltalake reads and writes the bucket."""
+    return S3Access.from_environment(embedded_aws.environment).deltalake()
+
+
 @pytest.fixture
-def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(s3: "S3Client", store_options: dict[str, str], request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     assert s3.head_bucket(Bucket=BUCKET)
     prefix = "".join(character if character.isalnum() else "-" for character in request.node.name)
-    return Place(f"s3://{BUCKET}/{prefix}", prefix, tmp_path)
+    return Place(f"s3://{BUCKET}/{prefix}", prefix, tmp_path, store_options)
 
 
 @pytest.fixture(scope="session")
