@@ -98,12 +98,15 @@ class MaintainedTable:
         return files, len(requests)
 
     def rows(self, version: int) -> list[str]:
-        table = self.spark.read.format("delta").option("versionAsOf", version).load(self.place.spark_location)
-        return sorted(map(str, table.collect()))
+        """Return the rows of a version, without Spark, which maintains the table."""
+        table = deltalake.DeltaTable(self.place.location, version=version, storage_options=dict(self.place.options))
+        return sorted(map(str, pa.table(table.scan()).to_pylist()))
 
     def changes(self) -> list[str]:
-        feed = self.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
-        return sorted(map(str, feed.load(self.place.spark_location).drop("_commit_timestamp").collect()))
+        """Return the change feed from the first version on."""
+        table = deltalake.DeltaTable(self.place.location, storage_options=dict(self.place.options))
+        feed = pa.table(table.load_cdf(starting_version=0))
+        return sorted(map(str, feed.drop_columns(["_commit_timestamp"]).to_pylist()))
 
 
 @pytest.fixture
@@ -118,20 +121,9 @@ def maintained(  # noqa: PLR0917 -- pytest passes by name
     return MaintainedTable(spark, s3, catalog, admin, S3Access.from_environment(embedded_aws.environment), place)
 
 
-def storage_options(maintained: MaintainedTable) -> dict[str, str]:
-    access = maintained.access
-    return {
-        "AWS_ENDPOINT_URL": access.endpoint or "",
-        "AWS_REGION": access.region,
-        "AWS_ACCESS_KEY_ID": access.access_key_id or "",
-        "AWS_SECRET_ACCESS_KEY": access.secret_access_key or "",
-        "AWS_ALLOW_HTTP": "true",
-    }
-
-
 def append_by_delta_rs(maintained: MaintainedTable) -> dict[str, str]:
     """Append rows with another writer, which writes no checkpoint."""
-    options = storage_options(maintained)
+    options = dict(maintained.place.options)
     for number in range(APPENDS):
         rows = pa.table({"id": [number, number + 100], "name": ["a", "b"]})
         deltalake.write_deltalake(maintained.place.location, rows, mode="append", storage_options=options)
@@ -262,7 +254,7 @@ def checkpoint_content(maintained: MaintainedTable, manifest: str) -> list[str]:
 
 
 def files_of_deltalake(maintained: MaintainedTable) -> list[str]:
-    table = deltalake.DeltaTable(maintained.place.location, storage_options=storage_options(maintained))
+    table = deltalake.DeltaTable(maintained.place.location, storage_options=dict(maintained.place.options))
     assert table.transaction_version("writer") == 7
     return sorted(map(repr, pa.table(table.get_add_actions(flatten=True)).to_pylist()))
 
@@ -296,8 +288,9 @@ def test_sorted_checkpoint_has_the_content_of_sparks_checkpoint(maintained: Main
         assert any(kind in row for row in spark_content), kind
     assert json.loads(maintained.context.folder.store.get(LAST_CHECKPOINT))["v2Checkpoint"]["path"] == sorted_manifest
 
+    table = maintained.spark.read.format("delta").load(maintained.place.spark_location)
     rows, files, deltalake_files = (
-        maintained.rows(summary.after.version),
+        sorted(map(str, table.collect())),
         file_facts(maintained),
         files_of_deltalake(maintained),
     )

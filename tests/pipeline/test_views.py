@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import View, ViewPartition
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from deltaic.partition_filters.audiences import audience
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN, audience
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.lease import acquire
 from deltaic_pipeline.view_refresh.catalog_session import definition_of, start_task, why_due
 from deltaic_pipeline.view_refresh.refresh import refresh
 from deltaic_pipeline.views import ViewRefreshResult, refresh_view, refresh_views
-from pipeline.place import Place
+from deltalake import write_deltalake
+from pipeline.place import Place, StoredTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +46,15 @@ class SharedView:
 
     def add_visits(self, first: int, count: int) -> None:
         """Append rows for each site in turn."""
-        site = f"element_at(array{SITES}, int(id % 3) + 1) AS site"
-        rows = self.spark.range(first, first + count, numPartitions=1).selectExpr("id", "id % 4 AS dose", site)
-        writer = rows.write.format("delta").mode("append").option("delta.enableChangeDataFeed", "true")
-        writer.save(f"{self.place.spark_location}/visits")
+        visits = [{"id": key, "dose": key % 4, "site": SITES[key % 3]} for key in range(first, first + count)]
+        table, feed = self.place.table("/visits"), {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(
+            table.location,
+            pa.Table.from_pylist(visits),
+            mode="append",
+            configuration=None if table.exists() else feed,
+            storage_options=dict(table.options),
+        )
 
     def add_recipient(self, name: str, site: str) -> None:
         self.admin.recipients.create(f"{self.share}-{name}", properties={"site": site})
@@ -62,13 +69,9 @@ class SharedView:
         return {str(partition.values["site"]): partition.since_version for partition in partitions}
 
     def rows(self, site: str) -> list[int]:
-        table = self.spark.read.format("delta").load(self.location)
+        table = StoredTable(self.admin.views.table(self.view).location, self.place.options)
         site_audience = audience(["site"], {"site": site})
-        return sorted(row["id"] for row in table.where(f"_deltaic_policy = '{site_audience}'").select("id").collect())
-
-    @property
-    def location(self) -> str:
-        return self.admin.views.table(self.view).location.replace("s3://", "s3a://", 1)
+        return [row_id for row_id, name in sorted(table.rows("id", AUDIENCE_COLUMN)) if name == site_audience]
 
 
 @pytest.fixture
