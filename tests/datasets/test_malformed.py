@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -115,21 +115,48 @@ def flagged_rows(spark: "SparkSession", source: Source) -> list[dict[str, Any]]:
     return [row.asDict() for row in read(spark, followed).flagged.collect()]
 
 
+@dataclass(frozen=True)
+class FlaggedFiles:
+    """Files, one for each case, that are read together."""
+
+    folder: Path
+    rows: list[dict[str, Any]]
+
+    def row(self, name: str) -> dict[str, Any]:
+        """Return the only row of a file."""
+        [row] = [row for row in self.rows if row[FILE] == f"file:{self.folder / name}"]
+        return row
+
+
+@pytest.fixture(scope="module")
+def csv_files(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> FlaggedFiles:
+    folder = tmp_path_factory.mktemp("csv")
+    for number, (line, _) in enumerate(LINES.values()):
+        write_file(folder, f"{number}.csv", f"id,name,dose,day\n{line}\n")
+    return FlaggedFiles(folder, flagged_rows(spark, Source("csv", [str(folder)], schema=SCHEMA)))
+
+
+@pytest.fixture(scope="module")
+def json_files(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> FlaggedFiles:
+    folder = tmp_path_factory.mktemp("json")
+    for number, (line, _) in enumerate(OBJECTS.values()):
+        write_file(folder, f"{number}.json", f"{line}\n\n \t\n")
+    return FlaggedFiles(folder, flagged_rows(spark, Source("json", [str(folder)], schema=NESTED)))
+
+
 @pytest.mark.parametrize("case", LINES)
-def test_csv_line_fits_or_has_a_reason(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_csv_line_fits_or_has_a_reason(csv_files: FlaggedFiles, case: str) -> None:
     line, reasons = LINES[case]
-    file = write_file(tmp_path, "a.csv", f"id,name,dose,day\n{line}\n")
-    [row] = flagged_rows(spark, Source("csv", [file], schema=SCHEMA))
-    assert (row[MISFIT], row[FILE]) == (reasons, f"file:{file}")
+    row = csv_files.row(f"{[*LINES].index(case)}.csv")
+    assert row[MISFIT] == reasons
     if reasons:
         assert next(csv.reader([row[RAW]])) == next(csv.reader([line.replace("\udcfc", "\ufffd")]))
 
 
 @pytest.mark.parametrize("case", OBJECTS)
-def test_json_line_fits_or_has_a_reason(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_json_line_fits_or_has_a_reason(json_files: FlaggedFiles, case: str) -> None:
     line, reasons = OBJECTS[case]
-    file = write_file(tmp_path, "a.json", f"{line}\n\n \t\n")
-    [row] = flagged_rows(spark, Source("json", [file], schema=NESTED))
+    row = json_files.row(f"{[*OBJECTS].index(case)}.json")
     assert (row[MISFIT], row[RAW]) == (reasons, line.replace("\udcfc", "\ufffd"))
 
 
@@ -229,11 +256,6 @@ WRITES: Mapping[str, dict[str, Any]] = {
 }
 
 
-def stored(spark: "SparkSession", location: str, *columns: str) -> list[Any]:
-    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1))
-    return sorted((tuple(row) for row in table.select(*columns).collect()), key=repr)
-
-
 @pytest.mark.parametrize("mode", WRITES)
 def test_malformed_rows_fail_a_run_with_their_position_by_default(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
@@ -277,12 +299,12 @@ def test_malformed_rows_are_quarantined_as_text(
         assert again.quarantined == (0 if again.repeated else 4)  # and the same four rows
     if mode == "merge":
         assert build(spark, run_of(content, "two"), catalog, silent).redelivered
-    assert stored(spark, place.location, "id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
-    aside = stored(spark, f"{place.location}_quarantine", "id", "_raw", "_reasons", "_run")
+    assert place.table().rows("id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
+    aside = place.table("_quarantine").rows("id", "_raw", "_reasons", "_run")
     unread = [(None, raw, [reason]) for raw, reason in ASIDE]
     for run_id in runs:
         assert [row[:3] for row in aside if row[3] == run_id] == [(8, None, ["range_id"]), *unread]
-    files = stored(spark, f"{place.location}_quarantine", "_file")
+    files = place.table("_quarantine").rows("_file")
     assert {Path(file).name for (file,) in files if file} == {"a.csv", "b.csv"}
 
 
@@ -292,7 +314,7 @@ def test_malformed_rows_are_dropped_and_counted(spark: "SparkSession", catalog: 
     assert (report.rows, report.written, report.quarantined, report.dropped) == (8, 5, 0, 3)
     summary = build(spark, run_of(content), catalog, silent)
     assert (summary.rows, summary.written, summary.quarantined, summary.dropped) == (8, 5, 0, 3)
-    assert stored(spark, place.location, "id", "name") == sorted(FITTING, key=repr)
+    assert place.table().rows("id", "name") == sorted(FITTING, key=repr)
 
 
 def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
@@ -300,7 +322,7 @@ def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog:
     write(spark, spark.sql("SELECT 1 AS id"), target_of(run.dataset), Transaction.of_run("killed", run.dataset.name))
     summary = build(spark, run, catalog, silent)
     assert (summary.version, summary.repeated, summary.quarantined) == (0, True, 3)
-    assert stored(spark, f"{place.location}_quarantine", "_raw") == [(raw,) for raw, _ in ASIDE]
+    assert place.table("_quarantine").rows("_raw") == [(raw,) for raw, _ in ASIDE]
 
 
 @pytest.mark.parametrize("malformed", ["fail", "quarantine", "drop"])
@@ -319,9 +341,9 @@ def test_malformed_rows_of_a_stream_are_quarantined(
     assert (summary.batches, summary.rows, summary.written) == (2, 8, 5)
     assert (summary.quarantined, summary.dropped) == apart
     assert [(verdict.failing, verdict.said) for verdict in summary.verdicts] == [(3, "3 rows in 2 batches")]
-    assert stored(spark, place.location, "id", "name") == sorted(FITTING, key=repr)
+    assert place.table().rows("id", "name") == sorted(FITTING, key=repr)
     if malformed == "quarantine":
-        assert stored(spark, f"{place.location}_quarantine", "_raw") == [(raw,) for raw, _ in ASIDE]
+        assert place.table("_quarantine").rows("_raw") == [(raw,) for raw, _ in ASIDE]
 
 
 def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
@@ -330,7 +352,7 @@ def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: JobCatalo
     summary = build(spark, run_of(dataset(place.location, sources={"s": source})), catalog, silent)
     wrong = sorted(line.replace("\udcfc", "\ufffd") for line, reasons in OBJECTS.values() if reasons)
     assert (summary.rows, summary.quarantined) == (len(OBJECTS), len(wrong))
-    assert sorted(raw for (raw,) in stored(spark, f"{place.location}_quarantine", "_raw")) == wrong
+    assert sorted(raw for (raw,) in place.table("_quarantine").rows("_raw")) == wrong
 
 
 @pytest.mark.parametrize("schema", [None, "id INT, name STRING"])
@@ -346,4 +368,4 @@ def test_malformed_rows_fail_a_publication(
     )
     complete_file = write_file(place.folder, "a.csv", 'id,name\n1,""\n2,\n')
     publish(spark, PublishJob(Source("csv", [complete_file], schema=schema), DeltaTarget(place.location)), catalog)
-    assert stored(spark, place.location, "id", "name") == [(1, ""), (2, None)]
+    assert place.table().rows("id", "name") == [(1, ""), (2, None)]
