@@ -57,11 +57,6 @@ def a_file(folder: Path, name: str, rows: list[dict[str, Any]]) -> Source:
     return Source("json", [str(file)])
 
 
-def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[Any, ...]]:
-    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1))
-    return sorted(tuple(row) for row in table.select(*columns).collect())
-
-
 def versions(s3: "S3Client", place: Place) -> list[list[dict[str, Any]]]:
     bucket = place.location.split("/")[2]
     items = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/_delta_log/0").get("Contents", [])
@@ -89,9 +84,7 @@ def test_files_are_published_with_sql(  # noqa: PLR0917 -- pytest passes by name
         sql="SELECT id * 10 AS number, CAST(day AS DATE) AS day FROM source WHERE id < 2",
     )
     publish(spark, job, catalog)
-    assert [(number, str(day)) for number, day in rows_of(spark, place.location, "number", "day")] == [
-        (10, "2026-01-02")
-    ]
+    assert [(number, str(day)) for number, day in place.table().rows("number", "day")] == [(10, "2026-01-02")]
 
 
 def test_parquet_and_tables_are_sources_too(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
@@ -104,7 +97,7 @@ def test_parquet_and_tables_are_sources_too(spark: "SparkSession", catalog: JobC
     publish(
         spark, PublishJob(Source("delta", [f"{place.location}/one"]), DeltaTarget(f"{place.location}/two")), catalog
     )
-    assert rows_of(spark, f"{place.location}/two", "id") == [(0,), (1,), (2,)]
+    assert place.table("/two").rows("id") == [(0,), (1,), (2,)]
 
 
 def test_special_partition_values_are_preserved(
@@ -114,7 +107,7 @@ def test_special_partition_values_are_preserved(
     target = DeltaTarget(f"{place.location}/odd name+1", partition_by=["label"])
     entry = CatalogEntry(EntryName.parse("nasty.share.values.labels"), target.location, create_share=True)
     publish(spark, PublishJob(a_file(place.folder, "rows", rows), target, entry=entry), catalog)
-    assert rows_of(spark, target.location, "id", "label") == list(enumerate(SPECIAL_TEXTS))
+    assert sorted(place.table("/odd name+1").rows("id", "label")) == list(enumerate(SPECIAL_TEXTS))
     bucket = place.location.split("/")[2]
     objects = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/odd name+1/label=")
     assert len(objects["Contents"]) == len(SPECIAL_TEXTS)
@@ -143,17 +136,15 @@ def test_overwrite_append_and_merge_write_one_version_each_with_a_change_feed(
     assert run("append", [{"id": 3, "name": "c"}]) == 1
     merge_rows = [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}, {"id": 4, "name": "d"}]
     assert run("merge", merge_rows, keys=["id"]) == 2
-    assert rows_of(spark, place.location, "id", "name") == [(1, "a"), (2, "B"), (3, "c"), (4, "d")]
-    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2)
-    changes = feed.load(place.spark_location).select("id", "name", "_change_type").collect()
+    assert place.table().rows("id", "name") == [(1, "a"), (2, "B"), (3, "c"), (4, "d")]
     # Row 3 is unchanged, so it is not in the feed.
-    assert sorted(tuple(row) for row in changes) == [
-        (2, "B", "update_postimage"),
-        (2, "b", "update_preimage"),
-        (4, "d", "insert"),
+    assert place.table().changes(2, "id", "name") == [
+        ("insert", 4, "d"),
+        ("update_postimage", 2, "B"),
+        ("update_preimage", 2, "b"),
     ]
     assert run("overwrite", [{"id": 9, "name": "z"}]) == 3
-    assert rows_of(spark, place.location, "id", "name") == [(9, "z")]
+    assert place.table().rows("id", "name") == [(9, "z")]
     assert len(versions(s3, place)) == 4
     table = admin.tables.get("modes", "s", "people")
     assert (table.location, table.history) == (place.location, True)
@@ -166,7 +157,7 @@ def test_repeated_run_commits_nothing(spark: "SparkSession", catalog: JobCatalog
     again = publish(spark, job, catalog)
     other = publish(spark, PublishJob(source, job.target, run_id="2026-11-22"), catalog)
     assert [(run.version, run.repeated) for run in (first, again, other)] == [(0, False), (0, True), (1, False)]
-    assert rows_of(spark, place.location, "id") == [(1,), (1,)]
+    assert place.table().rows("id") == [(1,), (1,)]
     assert len(versions(s3, place)) == 2
 
 
@@ -179,8 +170,7 @@ def test_new_columns_need_evolve_schema(spark: "SparkSession", catalog: JobCatal
     publish(spark, PublishJob(wider, DeltaTarget(place.location, "append", evolve_schema=True)), catalog)
     widest = a_file(place.folder, "three", [{"id": 2, "more": "y", "most": 1.5}])
     publish(spark, PublishJob(widest, DeltaTarget(place.location, "merge", keys=["id"], evolve_schema=True)), catalog)
-    rows = spark.read.format("delta").load(place.spark_location).orderBy("id").collect()
-    assert [tuple(row) for row in rows] == [(1, None, None), (2, "y", 1.5)]
+    assert place.table().rows("id", "more", "most") == [(1, None, None), (2, "y", 1.5)]
 
 
 def test_properties_are_set_on_new_and_existing_tables(
@@ -296,7 +286,7 @@ def test_repetition_of_a_run_killed_after_its_rows_sets_properties_only(
     assert len(versions(s3, place)) == 2
     again = publish(spark, job, catalog)
     assert (again.version, again.repeated) == (1, True)
-    assert rows_of(spark, place.location, "id") == [(1,), (1,)]
+    assert place.table().rows("id") == [(1,), (1,)]
     [metadata] = [line["metaData"] for line in versions(s3, place)[2] if "metaData" in line]
     assert metadata["configuration"] == {"note": "x", "delta.enableChangeDataFeed": "true"}
     publish(spark, job, catalog)
@@ -458,4 +448,4 @@ def test_publishers_of_one_process_take_turns(spark: "SparkSession", catalog: Jo
     for thread in threads:
         thread.join()
     assert not failures
-    assert rows_of(spark, place.location, "id") == [(0,), (1,), (2,)]
+    assert place.table().rows("id") == [(0,), (1,), (2,)]

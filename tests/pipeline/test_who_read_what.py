@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 LATEST_SECONDS = 30
-DOWNLOADS = "kind = 'fetch' AND `table` = 'orders'"
+DOWNLOADS = "kind = 'fetch' AND \"table\" = 'orders'"
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ class Story:
     by_directory: int
     """Bytes of objects that were downloaded with temporary credentials."""
 
+    options: dict[str, str]
+    """Storage options with which deltalake reads the usage table."""
+
     @property
     def facts(self) -> CatalogFacts:
         return catalog_facts(self.admin)
@@ -66,7 +69,9 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(
+    embedded_aws: EmbeddedAws, store_options: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Story]:
     """Read a table by URLs and another by directory, and request one that does not exist."""
     state = tmp_path_factory.mktemp("usage")
     environment = embedded_aws.environment
@@ -114,6 +119,7 @@ def story(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -
             issued.token.id,
             counted,
             by_directory,
+            store_options,
         )
 
 
@@ -144,9 +150,11 @@ def run(spark: "SparkSession", story: Story, job: UsageJob) -> UsageSummary:
     return collect(spark, job, story.catalog, story.facts, silent)
 
 
-def rows_of(spark: "SparkSession", location: str, where: str) -> list[dict[str, Any]]:
-    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1)).where(where)
-    return [row.asDict() for row in table.collect()]
+def rows_of(story: Story, location: str, where: str) -> list[dict[str, Any]]:
+    """Return rows of the usage table, without Spark, which wrote them."""
+    table = deltalake.DeltaTable(location, storage_options=story.options)
+    rows: list[dict[str, Any]] = pa.table(table.scan(predicate=where)).to_pylist()
+    return rows
 
 
 @dataclass(frozen=True)
@@ -169,21 +177,19 @@ def usage(spark: "SparkSession", story: Story, tmp_path_factory: pytest.TempPath
     target, early = f"s3://{DATA_BUCKET}/usage-table", tmp_path_factory.mktemp("early") / "early.jsonl"
     early.write_text("".join(json.dumps(event) + "\n" for event in story.events("get_table_version")))
     first = run(spark, story, story.job(target, "one", [early]))
-    unexplained = rows_of(spark, target, DOWNLOADS)
+    unexplained = rows_of(story, target, DOWNLOADS)
     entry = CatalogEntry(EntryName("audit", "usage", "accesses"), target, create_share=True)
     second = run(spark, story, story.job(target, "two", [early, story.requests, story.requests], entry=entry))
     return CollectedUsage(target, early, first, unexplained, second)
 
 
-def test_table_has_the_downloads_of_each_recipient_to_the_byte(
-    spark: "SparkSession", story: Story, usage: CollectedUsage
-) -> None:
+def test_table_has_the_downloads_of_each_recipient_to_the_byte(story: Story, usage: CollectedUsage) -> None:
     target, summary = usage.target, usage.second
     assert summary.request_lines is not None
     assert summary.request_lines.malformed == 0
     assert story.admin.tables.get("audit", "usage", "accesses").location == target
     [query] = story.events("query_table")
-    downloads = rows_of(spark, target, DOWNLOADS)
+    downloads = rows_of(story, target, DOWNLOADS)
     assert sorted((row["key"], row["status"], row["bytes_sent"]) for row in downloads if row["status"] < 400) == sorted(
         request for request in story.by_url.requests if request[1] < 400
     )
@@ -197,12 +203,12 @@ def test_table_has_the_downloads_of_each_recipient_to_the_byte(
         assert (row["request_id"], row["explained_by"]) == (query["requestId"], 1)
         assert (row["share"], row["schema"], row["operation"]) == ("sales", "eu", "REST.GET.OBJECT")
     [vended] = story.events("create_table_credentials")
-    by_keys = rows_of(spark, target, "kind = 'fetch' AND `table` = 'folder'")
+    by_keys = rows_of(story, target, "kind = 'fetch' AND \"table\" = 'folder'")
     assert {row["request_id"] for row in by_keys} == {vended["requestId"]}
     objects = [row for row in by_keys if row["operation"] == "REST.GET.OBJECT"]
     assert sum(row["bytes_sent"] for row in objects) == story.by_directory
     assert [row["key"] for row in by_keys if row["operation"] == "REST.GET.BUCKET"] == ["usage/folder/"]
-    requests = {row["request_id"]: row for row in rows_of(spark, target, "kind = 'request'")}
+    requests = {row["request_id"]: row for row in rows_of(story, target, "kind = 'request'")}
     assert requests.keys() == {event["requestId"] for event in story.events()}
     query_row = requests[query["requestId"]]
     assert (query_row["files_signed"], query_row["ended"], query_row["lines"]) == (3, "whole", 5)
@@ -219,16 +225,14 @@ def size_of(row: dict[str, Any]) -> int:
     return size
 
 
-def test_late_request_log_explains_earlier_downloads(
-    spark: "SparkSession", story: Story, usage: CollectedUsage
-) -> None:
+def test_late_request_log_explains_earlier_downloads(story: Story, usage: CollectedUsage) -> None:
     first, second = usage.first, usage.second
     assert (first.requests, first.explained, second.requests) == (1, 0, len(story.events()))
     assert {(row["request_id"], row["explained_by"], row["recipient"]) for row in usage.unexplained} == {
         (None, 0, "alice<b>")
     }
     assert {row["table"] for row in usage.unexplained} == {"orders"}, "the catalog has the table of this location"
-    rows = rows_of(spark, usage.target, DOWNLOADS)
+    rows = rows_of(story, usage.target, DOWNLOADS)
     assert sums(rows) == sums(usage.unexplained)
 
 
@@ -236,10 +240,10 @@ def test_repeated_logs_neither_count_twice_nor_lose_attributions(
     spark: "SparkSession", story: Story, usage: CollectedUsage
 ) -> None:
     """The logs of a later day have the downloads again, but no longer the request."""
-    before = rows_of(spark, usage.target, "true")
+    before = rows_of(story, usage.target, "true")
     assert run(spark, story, story.job(usage.target, "two", [usage.early])).repeated
     run(spark, story, story.job(usage.target, "three", [usage.early]))
-    rows = rows_of(spark, usage.target, "true")
+    rows = rows_of(story, usage.target, "true")
     assert sums(rows) == sums(before)
     [query] = story.events("query_table")
     assert {row["request_id"] for row in rows if row["table"] == "orders" and row["kind"] == "fetch"} == {
