@@ -67,5 +67,5 @@ def test_decimals_of_a_database_keep_all_digits(spark: "SparkSession", catalog: 
     database.run("CREATE TABLE t (a DECIMAL(31, 2), b NUMERIC(5), c DECIMAL(31, 31))")
     database.insert("t", f"{'9' * 29}.25, 12345, 0.{'1' * 31}")
     build(spark, run_of(dataset(place.location, sources={"s": database.source("t")})), catalog, silent)
-    [row] = spark.read.format("delta").load(place.spark_location).collect()
+    [row] = place.table().rows(*place.table().columns())
     assert [str(value) for value in row] == [f"{'9' * 29}.25", "12345", f"0.{'1' * 31}"]

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from datasets.files import dataset, run_of
 from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import silent
-from pipeline.place import Place
+from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,24 +109,36 @@ EMPTY: dict[str, tuple[Sequence[str], dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", EMPTY)
-def test_empty_delivery_does_not_empty_the_table(
-    spark: "SparkSession", catalog: JobCatalog, place: Place, case: str
-) -> None:
-    names, options, message = EMPTY[case]
+def overwriting_run(place: Place, names: Sequence[str], options: dict[str, str]) -> Run:
+    paths = [str(place.folder / name) for name in names]
+    source = {"format": "csv", "paths": paths, "schema": "id INT", "options": options}
+    return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), repr(names))
+
+
+@pytest.fixture(scope="module")
+def delivered_place(
+    spark: "SparkSession",
+    catalog: JobCatalog,
+    store_options: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Place:
+    """Return the place of a table with one row, which refused deliveries do not change."""
+    place = Place(f"s3://{BUCKET}/delivered-files", "delivered-files", tmp_path_factory.mktemp("in"), store_options)
     (place.folder / "folder").mkdir()
     for name, text in {"right.csv": "id\n1\n", "empty.csv": "", "_a.csv": "7\n"}.items():
         (place.folder / name).write_text(text)
+    build(spark, overwriting_run(place, ["right.csv"], {}), catalog, silent)
+    return place
 
-    def run_with(names: Sequence[str], options: dict[str, str]) -> Any:
-        paths = [str(place.folder / name) for name in names]
-        source = {"format": "csv", "paths": paths, "schema": "id INT", "options": options}
-        return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), repr(names))
 
-    build(spark, run_with(["right.csv"], {}), catalog, silent)
+@pytest.mark.parametrize("case", EMPTY)
+def test_empty_delivery_does_not_empty_the_table(
+    spark: "SparkSession", catalog: JobCatalog, delivered_place: Place, case: str
+) -> None:
+    names, options, message = EMPTY[case]
     with pytest.raises(PipelineError, match=message):
-        build(spark, run_with(names, options), catalog, silent)
-    assert spark.read.format("delta").load(place.location.replace("s3://", "s3a://")).count() == 1
+        build(spark, overwriting_run(delivered_place, names, options), catalog, silent)
+    assert delivered_place.table().rows("id") == [(1,)]
 
 
 def test_unreadable_file_is_reported_before_spark_starts(tmp_path: Path) -> None:

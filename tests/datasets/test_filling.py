@@ -50,6 +50,5 @@ def test_many_small_files_become_one(
     finally:
         for name in many:
             spark.conf.unset(name)
-    table = spark.read.format("delta").load(place.spark_location)
-    assert sorted(row["id"] for row in table.collect()) == list(range(5))
-    assert len(table.inputFiles()) == 1
+    assert place.table().rows("id") == [(number,) for number in range(5)]
+    assert len(place.table().open().file_uris()) == 1

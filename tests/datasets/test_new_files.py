@@ -77,7 +77,7 @@ def test_each_file_is_read_once(spark: "SparkSession", catalog: JobCatalog, plac
     assert (run("c").rows, run("a").rows) == (1, 0)
     s3.delete_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/first.csv")
     assert run("d").rows == 0
-    assert ids(spark, place.location) == [1, 2, 3, 4]
+    assert place.table().rows("id") == [(1,), (2,), (3,), (4,)]
 
 
 def test_older_new_file_is_read(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
@@ -87,7 +87,7 @@ def test_older_new_file_is_read(spark: "SparkSession", catalog: JobCatalog, plac
         file.write_text(f"id,note\n{number},n\n")
         os.utime(file, (file.stat().st_mtime - age,) * 2)
         build(spark, run_of(dataset_content, f"r{number}"), catalog, silent)
-    assert ids(spark, place.location) == [0, 1]
+    assert place.table().rows("id") == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "avro"])
@@ -117,8 +117,8 @@ def test_new_files_are_merged_and_quarantined(
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/second.csv", Body=b"id,note\n1,again\nx,n\n11,n\n2,n\n")
     second = build(spark, run_of(dataset_content, "b"), catalog, silent)
     assert (second.quarantined, second.rows) == (2, 4)
-    assert ids(spark, place.location) == [1, 2]
-    assert spark.read.format("delta").load(f"{place.spark_location}_quarantine").count() == 3
+    assert place.table().rows("id") == [(1,), (2,)]
+    assert len(place.table("_quarantine").rows("id")) == 3
 
 
 def test_checkpoint_of_a_deleted_table_is_refused(

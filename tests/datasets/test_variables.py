@@ -318,6 +318,5 @@ def test_dataset_is_built_for_its_variables(spark: "SparkSession", catalog: JobC
     ):
         dataset, _ = dataset_of(text, file, {"day": day, "site": site})
         build(spark, Run(dataset, f"r{number}"), catalog, silent)
-    table = spark.read.format("delta").load(place.spark_location)
-    rows = sorted((str(row["day"]), str(row["meant"]), row["site"]) for row in table.collect())
+    rows = [(str(day), str(meant), site) for day, meant, site in place.table().rows("day", "meant", "site")]
     assert rows == [(day, day, INJECTION) for day in ("2026-01-01", "2026-01-02")]

@@ -59,11 +59,6 @@ def table_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
-def commits(spark: "SparkSession", location: str) -> int:
-    history: Any = spark.sql(f"DESCRIBE HISTORY delta.`{location.replace('s3://', 's3a://', 1)}` LIMIT 1").first()
-    return int(history["version"]) + 1
-
-
 @dataclass(frozen=True)
 class Column:
     """A type of column with increasing values."""
@@ -133,7 +128,7 @@ def test_only_rows_above_the_watermark_are_read(
         return build(spark, run_of(content, f"r{run_number}"), catalog, silent)
 
     def ids(location: str = "") -> dict[str, list[int]]:
-        rows = table_of(spark, f"{place.location}{location}", "name", "id")
+        rows = place.table(location).rows("name", "id")
         return {name: [row_id for row_name, row_id in rows if row_name == name] for name in COLUMNS}
 
     def of_each(value: Any) -> dict[str, Any]:
@@ -143,10 +138,10 @@ def test_only_rows_above_the_watermark_are_read(
     insert((0, 0), (1, 1), (2, 2))
     assert run(1, start={name: column.start for name, column in COLUMNS.items()}).rows == 2 * len(COLUMNS)
     assert ids() == of_each([1, 2])
-    before = commits(spark, place.location)
+    before = place.table().version()
     nothing = run(2)
     assert (nothing.version, nothing.rows, nothing.repeated) == (None, 0, False)
-    assert commits(spark, place.location) == before
+    assert place.table().version() == before
     assert ["version", "none"] in [line.split() for line in summary_lines(nothing, "")]
     insert((3, 3), (4, 1))
     assert run(3).rows == len(COLUMNS)
@@ -169,10 +164,10 @@ def test_repeated_run_reads_the_same_window(
     database.run("INSERT INTO seen VALUES (2)")
     again = build(spark, run_of(content, "a"), catalog, silent)
     assert (again.version, again.repeated) == (first.version, True)
-    assert table_of(spark, place.location, "id") == [(1,)]
+    assert place.table().rows("ID") == [(1,)]
     build(spark, run_of(content, "b"), catalog, silent)
     build(spark, run_of(content, "a"), catalog, silent)
-    assert table_of(spark, place.location, "id") == [(1,), (2,)]
+    assert place.table().rows("ID") == [(1,), (2,)]
     known_ids = advances(spark, run_of(content), DeltaTarget(place.location))
     assert [(advance.run, advance.windows["s"].above, advance.windows["s"].upto) for advance in known_ids] == [
         ("a", None, "1"),
@@ -195,8 +190,8 @@ def test_rejected_rows_are_not_read_again(
         assert (summary.quarantined, summary.rows, summary.version) == ((2, 3, 0) if number == 0 else (0, 0, None))
     database.run("INSERT INTO seen VALUES (4, 9), (5, 1)")
     assert build(spark, run_of(content, "last"), catalog, silent).quarantined == 1
-    assert table_of(spark, place.location, "id") == [(5,)]
-    assert table_of(spark, f"{place.location}_quarantine", "id", "_run") == [(1, "r0"), (2, "r0"), (4, "last")]
+    assert place.table().rows("ID") == [(5,)]
+    assert place.table("_quarantine").rows("ID", "_run") == [(1, "r0"), (2, "r0"), (4, "last")]
 
 
 def test_failed_expectation_does_not_move_the_watermark(
@@ -213,7 +208,7 @@ def test_failed_expectation_does_not_move_the_watermark(
             build(spark, run_of(content, "b"), catalog, silent)
     database.run("UPDATE seen SET dose = 2 WHERE id = 2")
     build(spark, run_of(content, "b"), catalog, silent)
-    assert table_of(spark, place.location, "id", "dose") == [(1, 1), (2, 2)]
+    assert place.table().rows("ID", "DOSE") == [(1, 1), (2, 2)]
 
 
 def test_watermark_moves_without_changed_rows(
@@ -240,7 +235,7 @@ def test_watermark_moves_without_changed_rows(
         if write["mode"] != "append":
             database.run('UPDATE seen SET "at" = 3 WHERE id = 1')  # the same row again
             assert read("three", write, more) == ["1", "2", "3"]
-        assert table_of(spark, f"{place.location}{more}", "id", "site") == [(1, "a")]
+        assert place.table(more).rows("id", "site") == [(1, "a")]
 
 
 def test_sources_and_datasets_have_separate_watermarks(
@@ -257,7 +252,7 @@ def test_sources_and_datasets_have_separate_watermarks(
         sources = {**marked, "names": database.source("names")}
         content = dataset(place.location, name=name, sources=sources, steps=steps)
         build(spark, run_of(content, run_id), catalog, silent)
-        return table_of(spark, place.location, "t", "id", "name")
+        return place.table().rows("t", "id", "name")
 
     assert read("one") == [("a", 1, "one"), ("a", 2, None), ("b", 100, None)]
     database.run("INSERT INTO b VALUES (101)")
@@ -278,7 +273,7 @@ def test_dry_run_shows_windows(spark: "SparkSession", catalog: JobCatalog, place
     database.run("INSERT INTO seen VALUES (9)")
     later = plan_run(spark, run_of(content))
     assert "reads s: ID above 2, up to 9" in list(later.lines())
-    assert (later.rows, commits(spark, place.location)) == (1, 1)
+    assert (later.rows, place.table().version()) == (1, 0)
     # The database filters the rows.
     assert "PushedFilters: [*IsNotNull(ID), *LessThanOrEqual(ID,9), *GreaterThan(ID,2)]" in later.spark_plan
 
@@ -486,7 +481,7 @@ def test_late_rows_without_an_overlap_are_missed_as_pandas_predicts(
         build(spark, run_of(content, f"d{day}"), catalog, silent)
         known_ids |= set(visits.rows[visits.rows["AT"] > reached]["ID"])
         reached = max([reached, *visits.rows["AT"]])
-        assert [row[0] for row in table_of(spark, place.location, "ID")] == sorted(known_ids, key=lambda n: repr((n,)))
+        assert [row[0] for row in place.table().rows("ID")] == sorted(known_ids, key=lambda n: repr((n,)))
     assert len(known_ids) < len(visits.rows)
 
 
