@@ -133,6 +133,18 @@ def test_an_iceberg_table_is_shared_with_both_kinds_of_clients(lake: Deltaic) ->
     assert (table["accessModes"], table["iceberg"]) == (["url"], "")
 
 
+def test_an_iceberg_table_in_files_is_created_by_apply(lake: Deltaic) -> None:
+    lake.done(f"table create iced.s.both {OWN}")
+    created = lake.json("table show iced.s.both")
+    lake.done("export declared")
+    lake.done("table delete iced.s.both")
+    assert [step["action"] for step in lake.json("plan declared")["steps"]] == ["create"]
+    lake.done("apply declared --allow-wider")
+    applied = lake.json("table show iced.s.both")
+    assert {name for name in created if applied[name] != created[name]} <= {"id", "createdAt", "updatedAt"}
+    assert lake.json("plan declared")["steps"] == []
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

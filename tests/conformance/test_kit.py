@@ -233,6 +233,20 @@ def test_no_check_fails_for_a_table_that_parquet_format_does_not_support(gateway
     assert "holds" in {result.result for result in results if result.check == "changes in delta format"}
 
 
+def test_no_check_fails_for_a_table_whose_changes_are_refused_by_name(defective: ClientWith) -> None:
+    def refused(exchange: Exchange) -> Exchange:
+        content = b'{"errorCode":"UNSUPPORTED_OPERATION","message":"version 3 rewrites rows"}'
+        return replace(exchange, status=400, content=content, headers={"content-type": "application/json"})
+
+    def is_of_changes(exchange: Exchange) -> bool:
+        return exchange.status == httpx.codes.OK and bool({"startingVersion"} & {*exchange.query, *exchange.fields})
+
+    with defective(when(is_of_changes, refused)) as client:
+        results = {result.check: result.result for result in run(client)}
+    assert "fails" not in results.values()
+    assert results["changes in delta format"] == results["a range in delta format"] == "not tried"
+
+
 def test_command_prints_json(gateway: Gateway) -> None:
     done = CliRunner().invoke(app, ["conformance", "--profile", str(gateway.profile), "--tables", "1", "--json"])
     assert done.exit_code == 0, done.output

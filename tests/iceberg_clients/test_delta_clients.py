@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -10,15 +11,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cli.conftest import Deltaic
 from contract.recipient import Recipient, Reply, Table
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import FilledServer
 from iceberg_clients.tables import glue_writer
+from pull.rows import rows_of_folder
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 SHARE: Final = "lake"
 ROOT: Final = f"s3://{DATA_BUCKET}/lake"
@@ -110,6 +113,23 @@ def test_a_renamed_column_is_read_by_field_id_only(
     shared("renamed").query().refused(
         400, "UNSUPPORTED_OPERATION", "columnMapping", "the column note was renamed to remark"
     )
+
+
+def test_a_struct_that_lost_a_field_is_read_in_delta_format_only(
+    server: FilledServer, writer: GlueCatalog, tables: dict[str, Any], shared: Callable[..., Table]
+) -> None:
+    """In parquet format, clients return structs as the files have them, with a dropped field."""
+    assert tables
+    inner = StructType(NestedField(2, "kept", LongType()), NestedField(3, "dropped", LongType()))
+    table = writer.create_table("lake.structs", Schema(NestedField(1, "inner", inner)), f"{ROOT}/structs")
+    table.append(pa.table({"inner": [{"kept": 1, "dropped": 2}]}))
+    with table.update_schema() as update:
+        update.delete_column(("inner", "dropped"))
+    location = "glue://lake/structs"
+    server.admin.tables.create(SHARE, "default", "structs", f"{ROOT}/structs", metadata_location=location, **BY_URL)
+    shared("structs").query().refused(400, "UNSUPPORTED_OPERATION", "field inner.dropped was dropped from its struct")
+    rows = _loaded(server, "structs", use_delta_format=True)
+    assert rows.to_dict("records") == [{"inner": {"kept": 1}}]
 
 
 def test_versions_and_times_are_those_of_the_snapshots(tables: dict[str, Any], shared: Callable[..., Table]) -> None:
@@ -238,6 +258,25 @@ def test_expired_snapshots_are_refused_by_version(shared: Callable[..., Table], 
     for reply in refused:
         reply.refused(400, "MALFORMED_REQUEST", "table version", "does not exist")
     assert len(table.query(startingVersion=3).only("add", "file")) == 2
+
+
+def test_a_copy_follows_a_change_of_the_partition_columns(
+    server: FilledServer, writer: GlueCatalog, changing: Any, tmp_path: Path
+) -> None:
+    """The files remain, but the copy of a file then needs a value for the new partition column."""
+    name = f"{changing.name()[-1]}_by"
+    table = writer.create_table(f"lake.{name}", COLUMNS, f"{ROOT}/{name}")
+    table.append(_rows(0, 2))
+    with table.update_spec() as update:
+        update.add_identity("country")
+    table.append(_rows(2, 3))
+    location = f"glue://lake/{name}"
+    server.admin.tables.create(SHARE, "default", name, f"{ROOT}/{name}", metadata_location=location, **BY_URL)
+    url = f"{server.profile_of('alice')}#{SHARE}.default.{name}"
+    for condition in ("id < 2", "id < 3"):  # first all rows of the only file without partition values
+        Deltaic({}).done(f"pull {url} {tmp_path}/copy/")
+        assert _sorted(rows_of_folder(tmp_path / "copy").to_pandas()) == _sorted(table.scan().to_pandas())
+        table.delete(condition)
 
 
 @pytest.mark.parametrize("suffix", ["-m0.avro", ".avro", ".metadata.json"])

@@ -81,7 +81,8 @@ def read_with_duckdb(reply: Any, folder: Path, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_pylist([], schema)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows: pa.Table = connection.read_parquet(paths, union_by_name=True).arrow().read_all()
+        # Rewritten files of v3 tables also have the columns of row lineage.
+        rows: pa.Table = connection.read_parquet(paths, union_by_name=True).arrow().read_all().select(schema.names)
         return rows
 
 

@@ -107,7 +107,8 @@ class DeltaCopy:
         if metadata != self.metadata:
             actions.append({"metaData": metadata})
         actions += [{"remove": _remove_action(add, now)} for key, add in self.files.items() if key not in adds]
-        actions += [{"add": add} for key, add in adds.items() if key not in self.files]
+        before = {key: add["partitionValues"] for key, add in self.files.items()}  # can change in Iceberg tables
+        actions += [{"add": add} for key, add in adds.items() if before.get(key) != add["partitionValues"]]
         source = str(name).lower()
         if not actions and snapshot.version == self.source_version:
             return False

@@ -78,10 +78,7 @@ class DeleteFiles(msgspec.Struct):
             if form == "PUFFIN":
                 size = file["content_size_in_bytes"] - _FRAME
                 if not (0 < size < _LIMIT and 0 <= file["content_offset"] < _LIMIT):
-                    raise TableUnreadable(
-                        "a deletion vector of this table has an impossible position: ask its provider to compact it",
-                        path,
-                    )
+                    raise TableUnreadable("a deletion vector has no valid place: ask its provider to compact it", path)
                 vector = DeletionVector("p", path, size, file["record_count"], file["content_offset"])
             else:
                 self.positions += file["record_count"]

@@ -42,6 +42,7 @@ class ColumnHistory:
                 self._paths.setdefault(field_id, {})[path] = None
                 if isinstance(type_, str):
                     self._types.setdefault(field_id, {})[type_] = None
+        self._current = {field_id for field_id, *_ in walk_fields(metadata.schemas_by_id[metadata.current_schema_id])}
         self.by_id_because = next(filter(None, map(self.reason_for_id, self._paths)), "")
         """Why names do not select columns in all files, with a column's name; empty if they do."""
         if self.by_id_because and metadata.properties.get(NAME_MAPPING):
@@ -59,6 +60,9 @@ class ColumnHistory:
             return f"the column {'.'.join(first)} was renamed to {'.'.join(others[-1])}"
         if len(self._ids[first]) > 1:
             return f"the column {'.'.join(first)} was dropped and added again"
+        # Clients that read by name return structs as they are in the files.
+        if field_id not in self._current and not self._current.isdisjoint(self._ids.get(first[:-1], ())):
+            return f"the field {'.'.join(first)} was dropped from its struct"
         if not _WRITTEN_UNCHANGED.fullmatch(first[-1]):
             return f"the column {'.'.join(first)} has another name in the files"
         return ""
@@ -106,8 +110,8 @@ class DeltaSchema:
             if summary is None or summary.get("lower_bound") == b""
         }
         readable = [[field["source-id"] for field in fields if self._is_readable_partition(field)] for fields in specs]
-        columns = [column for column in readable[-1] if all(column in others for others in readable)]
-        columns = [column for column in columns if column not in can_be_empty]
+        excluded = can_be_empty.union(*(set(readable[-1]).difference(others) for others in readable))
+        columns = [column for column in readable[-1] if column not in excluded]
         return columns if self._can_insert(columns) else []
 
     def _is_readable_partition(self, field: Mapping[str, Any]) -> bool:

@@ -226,12 +226,10 @@ class IcebergSnapshot(Snapshot):
     def _with_vectors(self, batch: FileBatch, piece: ManifestPiece, manifest: SourceManifest) -> FileBatch:
         if not self.deletes:
             return batch
-        first = batch.start.row
         rows = range(batch.files.num_rows) if batch.rows is None else batch.rows.to_pylist()
-        keys = [piece.keys[first + row] for row in rows]
+        keys = [piece.keys[batch.start.row + row] for row in rows]
         vectors = self.deletes.vectors(batch.files["path"].to_pylist(), keys, manifest.spec_id)
-        column = pa.array(vectors, DELETION_VECTOR)
-        return replace(batch, files=replace_column(batch.files, "deletionVector", column))
+        return replace(batch, files=replace_column(batch.files, "deletionVector", pa.array(vectors, DELETION_VECTOR)))
 
     @cached_property
     def _bases(self) -> list[str]:
