@@ -70,7 +70,7 @@ def visitor(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def signed_in(visitor: Visitor, browser: Browser) -> Iterator[Page]:
     """Return a page after sign-in with the link."""
     with open_page(browser, visitor.link) as page:
-        expect(page.get_by_role("heading", name="Next")).to_be_visible()
+        expect(page.get_by_role("heading", name="Next")).to_be_visible(timeout=60_000)
         yield page
 
 
@@ -101,7 +101,7 @@ def test_link_signs_in_and_its_key_is_not_kept(signed_in: Page, visitor: Visitor
     signed_in.go_back()
     assert visitor.key not in signed_in.url
     signed_in.goto(visitor.link)  # the session continues without a new key
-    expect(signed_in.get_by_role("heading", name="Next")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name="Next")).to_be_visible(timeout=60_000)
 
 
 @pytest.mark.parametrize("path", PAGES)
