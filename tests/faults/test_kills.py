@@ -32,7 +32,9 @@ pytestmark = pytest.mark.slow
 ROUNDS: Final = 8
 WRITERS: Final = 2
 PAUSE_SECONDS: Final = 0.05
-"""Pause of a writer between shares, about as long as it takes to create one."""
+"""Pause of a writer between shares before a kill, about as long as it takes to create one."""
+WAITING_PAUSE_SECONDS: Final = 0.5
+"""Pause of a writer while the test waits for saves, which happen once a second."""
 SERVE: Final = "from deltaic_ops.cli import main; main()"
 SERVER, AWS, GATEWAY = "server", "ministack_server", "gateway_process"
 VICTIMS: Final = ([SERVER], [AWS], [GATEWAY], [SERVER, AWS, GATEWAY])
@@ -47,6 +49,7 @@ class SavedWork:
     grants: list[tuple[int, str]] = field(default_factory=list)
     tokens: list[tuple[int, str]] = field(default_factory=list)
     saves: int = 0
+    pause_seconds: float = PAUSE_SECONDS
 
     def forget_unsaved(self) -> None:
         """Keep only entries that were certainly saved.
@@ -121,7 +124,7 @@ def create_admin(environment: Mapping[str, str]) -> CatalogAdmin:
 def write(catalog: CatalogAdmin, prefix: str, work: SavedWork, stop: threading.Event) -> None:
     """Create shares, each with a table, a grant and a token, until `stop` is set or the server fails."""
     for number in itertools.count():
-        if stop.wait(PAUSE_SECONDS):
+        if stop.wait(work.pause_seconds):
             return
         share = f"{prefix}n{number}"
         try:
@@ -181,8 +184,10 @@ def test_saved_entries_survive_kills_of_any_process(tmp_path: Path) -> None:
                     for writer in range(WRITERS)
                 ]
                 minimum = work.saves + 4 if AWS in victims else 0
+                work.pause_seconds = WAITING_PAUSE_SECONDS
                 while work.saves < minimum and not all(writer.done() for writer in writers):
                     time.sleep(0.05)
+                work.pause_seconds = PAUSE_SECONDS
                 time.sleep(generator.uniform(0.05, 1.0))
                 pids = processes(server.pid)
                 for kind in victims:
