@@ -96,7 +96,8 @@ deltaic_ops
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .load              deltaic.catalog deltaic.errors deltaic.protocol
   .checks            .deploy .inspection .local .rights .usage delta_sharing_conformance deltaic.catalog deltaic.errors
-                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
+                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.usage_log
+                     deltaic_pipeline.view_refresh
   .console           .checks .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.protocol deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal

@@ -20,6 +20,7 @@ import pytest
 from botocore.config import Config
 from delta_sharing_conformance.client import SharingClient
 from deltaic_ops.checks.endpoint_checks import verify
+from deltaic_ops.checks.prove import prove_rows
 from deltalake import write_deltalake
 from deploy.places import EmulatedDeployment, run_emulators
 from deploy.test_roles import ALLOWED, PROBE, REFUSED
@@ -254,6 +255,20 @@ def test_conformance_kit_finds_no_mistakes(shared: Shared) -> None:
     # The client check is skipped for a table that has failed another check.
     read = f"returns rows of {SHARE}.{SCHEMA}.{TABLE} to the published client"
     assert (read in {finding.check for finding in findings}) is shared.emulated.private
+
+
+@pytest.mark.parametrize("emulated", ["localemu"], indirect=True)
+def test_proof_has_a_result_for_each_row(emulated: EmulatedDeployment, tmp_path: Path) -> None:
+    report = tmp_path / "proof"
+    assert emulated.state is not None
+    run(
+        emulated.state, *f"--stack deltaic prove s3://{emulated.lake}/proof --report {report} --files 300 --yes".split()
+    )
+    rows = json.loads(report.with_suffix(".json").read_text())["rows"]
+    assert [row["row"] for row in rows] == [row.name for row in prove_rows.ROWS]
+    assert all(row["seen"] for row in rows)
+    held = {row["row"] for row in rows if row["outcome"] == "holds"}
+    assert {"The signing role", "Streaming", "2 MB/s and 200 MB", "An unsigned `If-Range`"} <= held
 
 
 @pytest.mark.parametrize("emulated", ["localemu"], indirect=True)

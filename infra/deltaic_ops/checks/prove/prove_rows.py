@@ -1,0 +1,124 @@
+"""The rows of docs/first-deploy.md: what each expects, which findings decide it, and what is assumed about AWS."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+
+from deltaic_ops.checks.prove import deployment_probes, probes
+from deltaic_ops.checks.prove.probes import Trial
+from deltaic_ops.checks.prove.trial_catalog import ENCRYPTED, FILTERED, PLAIN
+from deltaic_ops.inspection.findings import Finding, ask
+
+Outcome = Literal["holds", "fails", "not tried"]
+_OFF = frozenset({"", "disabled", "Disabled", "ipv4"})
+"""Values of parameters with which a stack does not have a row's feature."""
+_CRASH = ": InternalError"
+"""End of a finding about a request that an emulator cannot answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the page: the name in bold, the expectation, and what decides it."""
+
+    name: str
+    expected: str
+    findings: str
+    """Regular expression for the checks of `doctor` and `verify` that decide the row; empty for none."""
+    probe: Callable[[Trial], Iterable[Finding]] | None = None
+    parameter: str = ""
+    """Parameter of the stack that enables the feature of the row."""
+    only_aws: bool = False
+    """Whether no emulator has the feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """Outcome of a row: what was seen, and what to do if it fails."""
+
+    row: str
+    expected: str
+    outcome: Outcome
+    seen: str
+    remedy: str
+
+
+ROWS = (
+    Row("CloudFormation", "the deployment succeeds", "the stack is deployed"),
+    Row("Access log of the gateway", "the account has a role for it", "the gateway can write its access log"),
+    Row("Concurrent executions", "the account allows at least 100", "enough functions can run at once"),
+    Row("The layer", "requests are answered", "lists granted shares|follows the protocol"),
+    Row("The authorizer's cache", "a revoked token is refused within a minute", "", probes.check_revocation),
+    Row("The signing role", "functions assume it, URLs are valid",
+        rf"signing (role|functions)|responds to queries|URL .*\.({PLAIN}|{FILTERED})\b"),
+    Row("Encrypted buckets", "a file in a bucket with SSE-KMS can be read", rf"URL that reads .*\.{ENCRYPTED}$"),
+    Row("A missing object in a folder shared by credentials", "404, so that the table opens", "",
+        probes.check_missing_object),
+    Row("S3 Tables", "the stack can read them", "can read table bucket", None, "TableBuckets"),
+    Row("Streaming", "the first byte arrives early", "", probes.check_stream, "ResponseStreaming"),
+    Row("Binary media types", "answers above 3 MB arrive", "", probes.check_large_response),
+    Row("2 MB/s and 200 MB", "a long list of files arrives", "", probes.check_long_response, "ResponseStreaming"),
+    Row("Throttling", "the stage has limits, a burst gets 429", "", probes.check_throttle),
+    Row("IPv6", "requests by IPv6 are answered", "", probes.check_ipv6, "IpAddressType"),
+    Row("The firewall", "a known attack gets 403", "", probes.check_firewall, "WebAcl", only_aws=True),
+    Row("Your own KMS key", "it encrypts both tables", "", deployment_probes.check_state_key, "StateKey"),
+    Row("X-Ray", "traces arrive", "", deployment_probes.check_traces, "Tracing", only_aws=True),
+    Row("Your own domain", "it answers", "", probes.check_domain, "DomainName"),
+    Row("Gradual deployment", "an alarm rolls a version back", "", deployment_probes.check_rollback,
+        "GradualDeployment", only_aws=True),
+    Row("EMR Serverless", "the application can start", "", deployment_probes.check_spark, "SparkJobs", only_aws=True),
+    Row("Schedules", "the function succeeds", "", deployment_probes.invoking("CheckpointTables"), "Checkpoints"),
+    Row("Follow", "the function succeeds", "", deployment_probes.invoking("FollowTables"), "Follow"),
+    Row("Notices", "the function succeeds", "", deployment_probes.invoking("SendNotices"), "Notices"),
+    Row("S3's access log", "usage can read its lines", "", deployment_probes.check_access_log),
+    Row("Backups", "both tables can be restored", "can restore the table", only_aws=True),
+    Row("Removal", "tables and key are kept", "", deployment_probes.check_retained),
+    Row("An unsigned `If-Range`", "S3 returns only the signed range", "", probes.check_if_range),
+    Row("All other checks", "`doctor` and `verify` have no failure", ""),
+)  # fmt: skip
+"""All rows, in the order and with the names of docs/first-deploy.md."""
+
+
+def results(
+    trial: Trial, findings: Iterable[Finding], earlier: Mapping[str, RowResult] | None = None
+) -> Iterator[RowResult]:
+    """Yield the result of each row, in order; results of an `earlier` run are kept."""
+    made = list(findings)
+    for row in ROWS:
+        yield (earlier or {}).get(row.name) or _result(row, trial, made)
+
+
+def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
+    value = trial.stack.parameters.get(row.parameter, "")
+    if row.parameter and value in _OFF:
+        return RowResult(row.name, row.expected, "not tried", f"{row.parameter}={value or '(empty)'}", "")
+    if row.only_aws and not trial.on_aws:
+        return RowResult(row.name, row.expected, "not tried", "emulators of AWS do not have it", "")
+    if row is ROWS[-1]:
+        covered = "|".join(other.findings for other in ROWS if other.findings)
+        others = (finding for finding in findings if not re.search(covered, finding.check))
+        relevant = [finding for finding in others if finding.verdict in {"ok", "failed"}]
+    else:
+        relevant = [finding for finding in findings if row.findings and re.search(row.findings, finding.check)]
+    relevant += _run(row, trial)
+    failed = [finding for finding in relevant if finding.verdict in {"failed", "warning"}]
+    if not trial.on_aws:
+        failed = [finding for finding in failed if not finding.said.endswith(_CRASH)]
+    holds = any(finding.holds for finding in relevant)
+    outcome: Outcome = "fails" if failed else "holds" if holds else "not tried"
+    seen = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
+    remedy = "; ".join(dict.fromkeys(finding.remedy for finding in failed))
+    return RowResult(row.name, row.expected, outcome, seen or "no table of this kind is shared", remedy)
+
+
+def _run(row: Row, trial: Trial) -> Iterator[Finding]:
+    """Yield the findings of a row's probe; errors of AWS, of HTTP and of unexpected answers become findings."""
+    probe, remedy = row.probe, "check the stack with deltaic doctor, and the functions' logs"
+    if probe is None:
+        return
+    try:
+        yield from ask(row.name, remedy, lambda: probe(trial))
+    except (httpx.HTTPError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        yield Finding(row.name, "failed", f"{type(error).__name__} at {trial.client.endpoint}", remedy)

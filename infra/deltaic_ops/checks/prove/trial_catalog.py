@@ -1,0 +1,120 @@
+"""Create the tables, the share and the recipient with which a stack is proved, and remove them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.aws_errors import to_operator_error
+from deltaic.catalog.items import Recipient
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+
+SHARE, SCHEMA, READER = "deltaic_prove", "trial", "deltaic_prove_reader"
+COMMENT = "Created by deltaic prove, which also removes it"
+PLAIN, FILTERED, ENCRYPTED = "plain", "filtered", "encrypted"
+LONG, WIDE = "x_long", "x_wide"
+"""Tables without files: one lists many files, one has so many columns that its schema is 3 MB. Listed last."""
+WIDE_COLUMNS = 40_000
+_SITES = ("porto", "turku")
+_OPTIONS: dict[str, dict[str, Any]] = {
+    PLAIN: {"access_modes": ("url", "dir"), "history": True},
+    FILTERED: {"partition_filter": "site = current_recipient('site')"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCatalog:
+    """Tables, share and recipient of a trial, which exist only while it runs."""
+
+    admin: CatalogAdmin
+    s3: Any
+    storage: dict[str, str]
+    """Settings of deltalake for S3."""
+    location: str
+    """URL of the folder for the trial's tables, in which all objects are deleted."""
+    encrypted: str
+    """URL of such a folder in a bucket with SSE-KMS, for one more table; empty for none."""
+    files: int
+    """Number of files in the longest list."""
+
+    @contextmanager
+    def created(self) -> Iterator[Recipient]:
+        """Remove what an earlier trial left, create tables and yield their recipient; remove everything afterwards.
+
+        Raises Conflict if another share has the trial's name, and errors of AWS as errors for operators.
+        """
+        try:
+            self.remove()
+            try:
+                yield self._create()
+            finally:
+                self.remove()
+        except ClientError as error:
+            raise to_operator_error(error) from error
+
+    def _create(self) -> Recipient:
+        locations = self._write_tables()
+        self.admin.shares.create(SHARE, comment=COMMENT)
+        self.admin.schemas.create(SHARE, SCHEMA)
+        for table, location in locations.items():
+            self.admin.tables.create(SHARE, SCHEMA, table, location, **_OPTIONS.get(table, {}))
+        recipient = self.admin.recipients.create(READER, properties={"site": _SITES[0]})
+        self.admin.grants.create(READER, SHARE)
+        return recipient
+
+    def remove(self) -> None:
+        """Delete the share, the recipient with its tokens, and all objects in the trial's folders."""
+        with suppress(NotFound):
+            if self.admin.shares.get(SHARE).comment != COMMENT:
+                raise Conflict(f"share '{SHARE}' is not of an earlier trial: rename it, or use another stack")
+            self.admin.shares.delete(SHARE, force=True)
+        with suppress(NotFound):
+            self.admin.recipients.delete(READER)
+        for bucket, prefix in (split_location(f"{folder}/") for folder in (self.location, self.encrypted) if folder):
+            for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+                for entry in page.get("Contents", ()):
+                    self.s3.delete_object(Bucket=bucket, Key=entry["Key"])
+
+    def _write_tables(self) -> dict[str, str]:
+        """Write the tables, and return their locations by name."""
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        rows = pa.table({"site": list(_SITES) * 2, "dose": pa.array(range(4), pa.int64())})
+        locations = {name: f"{self.location}/{name}" for name in (PLAIN, FILTERED)}
+        locations |= {ENCRYPTED: f"{self.encrypted}/{ENCRYPTED}"} if self.encrypted else {}
+        self._write_log(LONG, ["dose"], self.files)
+        self._write_log(WIDE, [f"column_{number:06d}" for number in range(WIDE_COLUMNS)], 0)
+        for location in locations.values():
+            write_deltalake(location, rows, partition_by=["site"], storage_options=self.storage)
+        return locations | {name: f"{self.location}/{name}" for name in (LONG, WIDE)}
+
+    def _write_log(self, name: str, columns: Sequence[str], files: int) -> None:
+        fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
+        schema = json.dumps({"type": "struct", "fields": fields})
+        metadata = {"id": name, "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
+        add = {"partitionValues": {}, "size": 1_000_000, "modificationTime": 0, "dataChange": True}
+        lines = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
+            *({"add": {"path": f"part-{number:044d}.parquet", **add}} for number in range(files)),
+        ]
+        bucket, key = split_location(f"{self.location}/{name}/_delta_log/{0:020d}.json")
+        self.s3.put_object(Bucket=bucket, Key=key, Body="\n".join(map(json.dumps, lines)).encode())
+
+
+def trial_folder(location: str) -> str:
+    """Return the folder below a location that only trials use, because they delete it; raises InvalidParameter."""
+    if not location.startswith("s3://") or not split_location(location)[0]:
+        raise InvalidParameter(f"location '{location}' is not in a bucket: use s3://bucket/folder")
+    return f"{location.rstrip('/')}/deltaic-prove-trial"
+
+
+def split_location(location: str) -> tuple[str, str]:
+    """Return the bucket and the key of an S3 URL."""
+    address = urlsplit(location)
+    return address.netloc, address.path.lstrip("/")
