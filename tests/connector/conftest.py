@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from client.golden_shares import Shared, share
 from client.provider import Provider, provide
+from deltaic_pipeline.spark.jars import ensure_jars
 from deltaic_pipeline.spark.session import session, stop
 from deltaic_pipeline.spark.storage_access import S3Access
+from deltaic_terminal.environment import machine
 from golden.library import load
+from iceberg.spark_with_iceberg import RUNTIME
 
 from connector.sharing import Connector
 from connector.wire import Wire, start_wire
@@ -21,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAR_VARIABLE = "DELTAIC_CONNECTOR_JAR"
-CLASS_PATH_VARIABLE = "SPARK_DIST_CLASSPATH"
-"""Spark's variable for more jars on the JVM's class path. `spark.jars` uses a separate class loader, in which Delta's
-extension does not find the connector's planning rule, so that limits are not sent with filters."""
 
 
 @pytest.fixture(scope="package")
@@ -61,9 +61,9 @@ def spark(connector_jar: Path, direct_provider: Provider) -> Iterator["SparkSess
         if active is not None:
             stop(active)
             gc.collect()
-    with pytest.MonkeyPatch.context() as variables:
-        variables.setenv(CLASS_PATH_VARIABLE, str(connector_jar))
-        spark_session = session("connector", S3Access.from_environment(direct_provider.stack.environment), tests=True)
+    access = S3Access.from_environment(direct_provider.stack.environment)
+    jars = (connector_jar, *ensure_jars([RUNTIME], machine(), print))
+    spark_session = session("connector", access, tests=True, jars=jars)
     yield spark_session
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
