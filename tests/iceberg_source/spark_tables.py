@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Step = str | Callable[[Any], Any]
-"""SQL, in which `{t}` is the table's name, or a function that changes Iceberg's Java object of the table."""
+"""SQL, in which `{t}` is the table and `{catalog}` its catalog, or a function that changes Iceberg's Java object."""
 
 _V2: Final = "'format-version'='2'"
 _V3: Final = "'format-version'='3'"
@@ -84,7 +84,7 @@ def write_table(spark: "SparkSession", name: str, steps: Sequence[Step]) -> None
     """Run the steps that write a table."""
     for step in steps:
         if isinstance(step, str):
-            spark.sql(step.replace("{t}", name))
+            spark.sql(step.replace("{t}", name).replace("{catalog}", name.partition(".")[0]))
             continue
         jvm: Any = spark._jvm
         table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
@@ -165,6 +165,97 @@ _EVOLVED: Final[dict[str, list[Step]]] = {
         lambda table: table.expireSnapshots().expireSnapshotId(_snapshot(table, 2)),
         f"insert into {{t}} {_SOME.format(50, 60)}",
     ],
+    "fast_forwarded": [
+        _table("id bigint, name string, amount double", "VERSION"),
+        f"insert into {{t}} {_SOME.format(0, 10)}",
+        lambda table: table.manageSnapshots().createBranch("dev"),
+        f"insert into {{t}}.branch_dev {_SOME.format(10, 20)}",
+        "delete from {t}.branch_dev where id = 3",
+        "call {catalog}.system.fast_forward('{t}', 'main', 'dev')",
+        f"insert into {{t}} {_SOME.format(20, 30)}",
+    ],
+    "set_to_a_branch": [
+        _table("id bigint, name string, amount double", "VERSION"),
+        f"insert into {{t}} {_SOME.format(0, 10)}",
+        lambda table: table.manageSnapshots().createBranch("dev"),
+        f"insert into {{t}}.branch_dev {_SOME.format(10, 20)}",
+        f"insert into {{t}} {_SOME.format(20, 30)}",
+        lambda table: table.manageSnapshots().setCurrentSnapshot(_snapshot(table, 2)),
+        f"insert into {{t}} {_SOME.format(30, 40)}",
+    ],
+    "cherry_picked": [
+        _table("id bigint, name string, amount double", "VERSION"),
+        f"insert into {{t}} {_SOME.format(0, 10)}",
+        lambda table: table.manageSnapshots().createBranch("dev"),
+        f"insert into {{t}}.branch_dev {_SOME.format(10, 20)}",
+        f"insert into {{t}} {_SOME.format(20, 30)}",
+        lambda table: table.manageSnapshots().cherrypick(_snapshot(table, 2)),
+    ],
+    "maintained": [
+        _table("id bigint, name string, amount double", "VERSION", _MERGE_ON_READ, _BY_PARTITION, partitioned="name"),
+        *(f"insert into {{t}} {_SOME.format(number * 50, number * 50 + 50)}" for number in range(3)),
+        "delete from {t} where id % 10 = 3",
+        "call {catalog}.system.rewrite_manifests('{t}')",
+        (
+            "merge into {t} using (select * from range(140, 160)) s on {t}.id = s.id when matched then update set "
+            "amount = -2 when not matched then insert (id, name, amount) values (s.id, 'new', 1)"
+        ),
+        (
+            "call {catalog}.system.rewrite_data_files(table => '{t}', where => 'name = \"3\"', options => "
+            "map('rewrite-all', 'true'))"
+        ),
+        "delete from {t} where id % 10 = 4",
+        "call {catalog}.system.rewrite_position_delete_files(table => '{t}', options => map('rewrite-all', 'true'))",
+        f"insert into {{t}} {_SOME.format(150, 160)}",
+    ],
+    "partition_added_again": [
+        _table("id bigint, name string, amount double", "VERSION", partitioned="name"),
+        f"insert into {{t}} {_SOME.format(0, 10)}",
+        lambda table: table.updateSpec().removeField("name"),
+        f"insert into {{t}} {_SOME.format(10, 20)}",
+        lambda table: table.updateSpec().addField("name"),
+        f"insert into {{t}} {_SOME.format(20, 30)}",
+        "delete from {t} where id in (5, 15, 25)",
+    ],
+    "object_storage": [
+        _table(
+            "id bigint, name string, amount double",
+            "VERSION",
+            "'write.object-storage.enabled'='true'",
+            _MERGE_ON_READ,
+            partitioned="name",
+        ),
+        f"insert into {{t}} {_SOME.format(0, 20)}",
+        "delete from {t} where id = 3",
+        lambda table: table.updateProperties().set("write.data.path", f"{table.location()}/else where/100%20=é"),
+        f"insert into {{t}} {_SOME.format(20, 40)}",
+        "delete from {t} where id = 30",
+    ],
+    "odd_values": [
+        _table(
+            "`it's` string, `a.b` int, `q\"x` bigint, `50%` decimal(38,10), `c/d` date",
+            "VERSION",
+            _MERGE_ON_READ,
+            partitioned="`it's`, `50%`, `c/d`",
+        ),
+        (
+            "insert into {t} values ('ü/ö', 1, 1, -0.0000000001, date'0001-01-01'), (' a ', 2, 2, null, null), "
+            "('a=b%2F', 3, 3, 9999999999999999999999999999.9999999999, date'9999-12-31'), (null, 4, 4, 0, null), "
+            "('\u2028\U0001f600', 5, 5, -9999999999999999999999999999.9999999999, date'1969-12-31'), "
+            "('n', 6, 6, 1, null)"
+        ),
+        "delete from {t} where `a.b` in (1, 4)",
+    ],
+    "swapped_names": [
+        _table("id int, a string, b string, c decimal(38,0)", "VERSION", partitioned="truncate(4, c)"),
+        "insert into {t} values (1, 'a1', 'b1', -12345678901234567890123456789012345678), (2, null, null, null)",
+        "alter table {t} rename column a to x",
+        "alter table {t} rename column b to a",
+        "alter table {t} rename column x to b",
+        "insert into {t} values (3, 'b3', 'a3', 99999999999999999999999999999999999999)",
+        "alter table {t} alter column id type bigint",
+        "delete from {t} where id = 1",
+    ],
     "nested": [
         _table(
             "id int, one struct<a: int, b: string>, many array<struct<c: int>>, named map<string, struct<d: int>>",
@@ -180,7 +271,18 @@ _EVOLVED: Final[dict[str, list[Step]]] = {
         "insert into {t} values (3, named_struct('a', 3, 'e', null), null, map())",
     ],
 }
-"""Tables that are written in both versions of the format."""
+"""Tables that are written in both versions of the format, except those of the next list."""
+_V3_ONLY: Final = frozenset(
+    [
+        "fast_forwarded",
+        "set_to_a_branch",
+        "cherry_picked",
+        "partition_added_again",
+        "object_storage",
+        "odd_values",
+        "swapped_names",
+    ]
+)
 
 
 def _in_version(steps: Sequence[Step], version: str) -> list[Step]:
@@ -201,7 +303,7 @@ TABLES: Final[dict[str, list[Step]]] = {
     **{
         f"{name}_v{version[-2]}": _in_version(steps, version)
         for name, steps in _EVOLVED.items()
-        for version in (_V2, _V3)
+        for version in ((_V3,) if name in _V3_ONLY else (_V2, _V3))
     },
     "wide": [
         _table(", ".join(f"c{number} int" for number in range(150)), _V2),
@@ -222,6 +324,17 @@ TABLES: Final[dict[str, list[Step]]] = {
         _table("id bigint", _V2, _MERGE_ON_READ),
         "insert into {t} select /*+ repartition(1) */ id from range(0, 200000, 1, 1)",
         "delete from {t} where id % 3 = 0 or id between 70000 and 140000",
+    ],
+    "upgraded_after_a_dropped_partition": [
+        _table("id bigint, name string, amount double", "'format-version'='1'", partitioned="name, bucket(2, id)"),
+        f"insert into {{t}} {_SOME.format(0, 10)}",
+        lambda table: table.updateSpec().removeField("name"),
+        f"insert into {{t}} {_SOME.format(10, 20)}",
+        lambda table: table.updateSpec().addField("name"),
+        f"insert into {{t}} {_SOME.format(20, 30)}",
+        "alter table {t} set tblproperties ('format-version'='2')",
+        f"insert into {{t}} {_SOME.format(30, 40)}",
+        "delete from {t} where id in (5, 15, 25, 35)",
     ],
     "empty": [_table(_TYPES, _V2)],
     "empty_string": [
