@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from delta.tables import DeltaTable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.dry_run import plan_run
@@ -32,11 +31,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-
-
-def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[Any, ...]]:
-    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1))
-    return sorted((tuple(row) for row in table.select(*columns).collect()), key=repr)
 
 
 def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
@@ -73,8 +67,8 @@ def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
     )
     summary = build(spark, run_of(content, "first"), catalog, silent)
     expected = [(n, n * 10) for n in range(11) if n % 6 <= 4 and n % 3 != 2]
-    assert rows_of(spark, place.location, "id", "ten") == sorted(expected, key=repr)
-    aside = rows_of(spark, f"{place.location}_quarantine", "id", "_reasons", "_run")
+    assert place.table().rows("id", "ten") == sorted(expected, key=repr)
+    aside = place.table("_quarantine").rows("id", "_reasons", "_run")
     assert aside == [(5, ["range_dose"], "first")]
     assert (summary.rows, summary.quarantined, summary.version) == (11, 1, 0)
     assert (summary.written, summary.dropped, summary.unchanged) == (len(expected), 11 - 1 - len(expected), 0)
@@ -82,19 +76,17 @@ def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
     assert detail["description"] == "Doses, one row each"
     assert detail["clusteringColumns"] == ["site"]
     assert detail["properties"]["delta.deletedFileRetentionDuration"] == "interval 30 days"
-    table = spark.read.format("delta").load(place.spark_location)
-    assert {field.name: field.metadata.get("comment") for field in table.schema.fields} == {
+    assert {field.name: field.metadata.get("comment") for field in place.table().open().schema().fields} == {
         "id": None,
         "site": None,
         "dose": "Which dose it was",
         "ten": "it's ten",
     }
     assert admin.tables.get("building", "s", "doses").location == place.location
-    latest: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}` LIMIT 1").first()
+    latest = place.table().version()
     again = build(spark, run_of(content, "first"), catalog, silent)
     assert (again.version, again.repeated) == (0, True)
-    repeated: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}` LIMIT 1").first()
-    assert repeated["version"] == latest["version"]
+    assert place.table().version() == latest
 
 
 def test_environment_variables_are_not_substituted_in_texts(
@@ -109,9 +101,8 @@ def test_environment_variables_are_not_substituted_in_texts(
         expectations=[{"expect": "sql", "name": "told", "condition": f"told = '{placeholders}'"}],
     )
     build(spark, run_of(content), catalog, silent)
-    assert rows_of(spark, place.location, "told") == [(placeholders,)]
-    detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
-    assert detail["description"] == placeholders
+    assert place.table().rows("told") == [(placeholders,)]
+    assert place.table().open().metadata().description == placeholders
 
 
 def test_rows_are_counted_in_the_pass_that_writes_them(
@@ -129,14 +120,14 @@ def test_rows_are_counted_in_the_pass_that_writes_them(
 
     summary = build(spark, run_of(content(), "one"), catalog, silent)
     expected_rows = [(n,) for n in range(8) if n != 3]
-    assert rows_of(spark, place.location, "id") == expected_rows
-    assert rows_of(spark, f"{place.location}_quarantine", "id", "_reasons") == [(3, ["no_three"])]
+    assert place.table().rows("id") == expected_rows
+    assert place.table("_quarantine").rows("id", "_reasons") == [(3, ["no_three"])]
     assert {item.name: item.failing for item in summary.verdicts} == {"range_id": 2, "no_three": 1, "not_null_id": 0}
     fatal = {"expect": "range", "name": "at_least_five", "column": "id", "min": 5}
     with pytest.raises(ExpectationFailed, match=r"at_least_five \(5 of 10 rows\)"):
         build(spark, run_of(content(fatal), "two"), catalog, silent)
-    assert rows_of(spark, place.location, "id") == expected_rows
-    assert len(rows_of(spark, f"{place.location}_quarantine", "id")) == 1
+    assert place.table().rows("id") == expected_rows
+    assert len(place.table("_quarantine").rows("id")) == 1
 
 
 def test_rows_over_a_limit_are_refused_and_rows_within_it_are_reported(
@@ -154,8 +145,8 @@ def test_rows_over_a_limit_are_refused_and_rows_within_it_are_reported(
     content = dataset(place.location, sources={"doses": source}, expectations=expectations)
     with pytest.raises(ExpectationFailed, match=r"written: low \(10 of 100 rows, at most 9 rows\)\.$"):
         build(spark, run_of(content), catalog, silent)
-    assert not DeltaTable.isDeltaTable(spark, place.spark_location)
-    assert not DeltaTable.isDeltaTable(spark, f"{place.spark_location}_quarantine")
+    assert not place.table().exists()
+    assert not place.table("_quarantine").exists()
     expectations[1]["at_most"] = "10 rows"
     summary = build(spark, run_of(content), catalog, silent)
     assert (summary.version, summary.written, summary.quarantined, summary.dropped) == (0, 90, 10, 0)
@@ -175,7 +166,7 @@ def test_warnings_are_counted_in_the_pass_that_writes(spark: "SparkSession", cat
     )
     summary = build(spark, run_of(content), catalog, silent)
     assert (summary.written, [verdict.text for verdict in summary.verdicts]) == (10, ["range_id (3 of 10 rows)"])
-    assert rows_of(spark, place.location, "id") == [(n,) for n in range(10)]
+    assert place.table().rows("id") == [(n,) for n in range(10)]
 
 
 def test_repeated_run_writes_the_missing_quarantine_table(
@@ -195,10 +186,10 @@ def test_repeated_run_writes_the_missing_quarantine_table(
     # Expectations were checked before the commit. Rows that are too old by now do not change that.
     summary = build(spark, content({"expect": "row_count", "min": 99}), catalog, silent)
     assert (summary.version, summary.repeated, summary.quarantined) == (0, True, 1)
-    assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
+    assert place.table("_quarantine").rows("id") == [(3,)]
     assert build(spark, content(), catalog, silent).quarantined == 0
-    assert rows_of(spark, place.location, "id") == [(0,), (1,), (2,)]
-    assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
+    assert place.table().rows("id") == [(0,), (1,), (2,)]
+    assert place.table("_quarantine").rows("id") == [(3,)]
 
 
 def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
@@ -229,7 +220,7 @@ def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: JobCatal
     arrive("3", (3, "c"))
     assert build(spark, run_of(content, "two"), catalog, silent).rows == 1
     assert build(spark, run_of(content, "three"), catalog, silent).rows == 0
-    actual_rows = dict(rows_of(spark, place.location, "id", "name"))
+    actual_rows = dict(place.table().rows("id", "name"))
     assert actual_rows.keys() == {1, 2, 3}
     assert actual_rows[2] in {"B", "B2"}  # the order of the files depends on the file system
     transactions = spark.read.json(f"{place.spark_location}/_delta_log/0*.json").where("txn IS NOT NULL")
@@ -238,7 +229,7 @@ def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: JobCatal
     (inbox / "5.json").write_text('{"id": 5, "name')
     with pytest.raises(PipelineError, match=r"5\.json:1: is not one JSON object"):
         build(spark, run_of(content, "four"), catalog, silent)
-    assert {4, 3, 2, 1} >= dict(rows_of(spark, place.location, "id", "name")).keys() >= {1, 2, 3}
+    assert {4, 3, 2, 1} >= dict(place.table().rows("id", "name")).keys() >= {1, 2, 3}
 
 
 def test_every_kind_of_source_is_read(
@@ -272,7 +263,7 @@ def test_every_kind_of_source_is_read(
     run = run_of(dataset(place.location, sources=sources, steps=[{"view": "everything", "sql": union}]))
     assert "not in any log" not in plan_run(spark, run).spark_plan
     build(spark, run, catalog, silent)
-    actual_rows = rows_of(spark, place.location, "source", "id", "name")
+    actual_rows = place.table().rows("source", "id", "name")
     odd, even = range(1, 10, 2), range(0, 10, 2)
     expected = {"a": odd, "p": even, "d": even, "c": [7], "t": range(10), "q": [9]}
     assert actual_rows == sorted(((name, n, f"row {n}") for name, ids in expected.items() for n in ids), key=repr)
@@ -337,7 +328,7 @@ def test_two_writers_of_one_table_lose_nothing(
         merging = pool.submit(write, "merge", {"mode": "merge", "keys": ["id"]}, 100)
         acknowledged = appending.result() + merging.result()
     expected_rows = [(n, "append") for n in range(15)] + [(n, "merge") for n in range(100, 115)]
-    assert rows_of(spark, place.location, "id", "name") == sorted(expected_rows, key=repr)
+    assert place.table().rows("id", "name") == sorted(expected_rows, key=repr)
     objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{place.prefix}/_delta_log/0")["Contents"]
     commits = {int(item["Key"].rpartition("/")[2].split(".")[0]) for item in objects}
     assert len(set(acknowledged)) == 6
@@ -396,7 +387,7 @@ def test_write_modes_agree_with_plain_python(
         content = dataset(place.location, sources={"s": source}, write=write, target=partitions)
         build(spark, run_of(content, f"{number}"), catalog, silent)
         expected = oracle(expected, rows)
-        assert rows_of(spark, place.location, "id", "day", "name") == sorted(expected, key=repr)
+        assert place.table().rows("id", "day", "name") == sorted(expected, key=repr)
 
 
 def with_states(table: list[State], rows: list[State]) -> list[State]:
@@ -433,10 +424,8 @@ def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: 
         return dataset(place.location, sources={"s": source}, write=write)
 
     def actual_rows() -> list[tuple[Any, ...]]:
-        columns = [f"unix_seconds({name}) AS {name}" for name in ("valid_from", "valid_to")]
-        table = spark.read.format("delta").load(place.spark_location)
-        rows = table.selectExpr("id", "name", *columns, "is_current").collect()
-        return sorted((tuple(row) for row in rows), key=repr)
+        rows = place.table().rows("id", "name", "valid_from", "valid_to", "is_current")
+        return sorted(((*row[:2], seconds(row[2]), seconds(row[3]), row[4]) for row in rows), key=repr)
 
     def seconds(instant: datetime | None) -> int | None:
         return None if instant is None else int(instant.timestamp())
