@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -20,9 +20,6 @@ from deltaic_pipeline.table.catalog_entry import JobCatalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.place import Place
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE = """\
 name: doses
@@ -181,7 +178,7 @@ class Days:
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_interrupted_backfill_writes_every_day_once(
-    spark: "SparkSession", catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
+    catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     assert catalog  # creates its tables
     days = Days(place, job_environment)
@@ -210,15 +207,14 @@ def test_interrupted_backfill_writes_every_day_once(
     assert code == 0, message
     states = {event["value"]: event["state"] for event in events if event["event"] == "ran"}
     assert states == {"2026-01-01": "skipped", "2026-01-02": "skipped", "2026-01-03": "done", "2026-01-04": "skipped"}
-    table = spark.read.format("delta").load(place.spark_location)
-    assert sorted((row["id"], row["day"].day) for row in table.collect()) == [(n, n) for n in range(1, 5)]
+    assert [(key, day.day) for key, day in place.table().rows("id", "day")] == [(n, n) for n in range(1, 5)]
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_backfill_of_full_extracts_deletes_within_the_limit_of_the_command(
-    spark: "SparkSession", catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
+    catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     assert catalog  # creates its tables
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True}
@@ -232,6 +228,6 @@ def test_backfill_of_full_extracts_deletes_within_the_limit_of_the_command(
     code, events, message = days.run_to_end(4, "--delete-at-most=50%")
     assert code == 0, message
     assert [event["state"] for event in events if event["event"] == "ran"] == ["skipped", "done", "done", "done"]
-    table = spark.read.format("delta").load(place.spark_location).where("id > 2")
-    states = table.selectExpr("id", "day(valid_from)", "day(valid_to)").collect()
-    assert sorted(map(tuple, states), key=str) == [(3, 1, 2), (3, 4, None), (4, 3, 4)]
+    states = place.table().rows("id", "valid_from", "valid_to")
+    periods = [(key, since.day, until and until.day) for key, since, until in states if key > 2]
+    assert sorted(periods, key=str) == [(3, 1, 2), (3, 4, None), (4, 3, 4)]

@@ -94,16 +94,15 @@ def test_killed_and_repeated_run_makes_one_commit(
     build(spark, run_of(content(place, "second", SECOND), "second"), catalog, silent)
     again = build(spark, run_of(content(place, "second", SECOND), "second"), catalog, silent)
     assert again.repeated, killed
-    table = spark.read.format("delta").load(place.spark_location)
-    assert {row["id"]: row["name"] for row in table.collect()} == EXPECTED, killed
-    assert table.count() == len(EXPECTED)
-    aside = spark.read.format("delta").load(f"{place.spark_location}_quarantine").collect()
-    assert sorted(row["id"] for row in aside) == [n for n in range(25, 75) if n % 10 == 9], killed
-    for location in (place.spark_location, f"{place.spark_location}_quarantine"):
-        marks = spark.sql(f"DESCRIBE HISTORY delta.`{location}`").select("userMetadata").collect()
-        assert ['"run": "second"' in (row["userMetadata"] or "") for row in marks].count(True) == 1, killed
-    detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
-    assert detail["description"] == "as second"
+    rows = place.table().rows("id", "name")
+    assert dict(rows) == EXPECTED, killed
+    assert len(rows) == len(EXPECTED)
+    aside = place.table("_quarantine").rows("id")
+    assert aside == [(n,) for n in range(25, 75) if n % 10 == 9], killed
+    for suffix in ("", "_quarantine"):
+        marks = [commit.get("userMetadata") or "" for commit in place.table(suffix).open().history()]
+        assert ['"run": "second"' in mark for mark in marks].count(True) == 1, killed
+    assert place.table().open().metadata().description == "as second"
 
 
 def test_full_disk_ends_a_run_with_a_message_and_no_change(
