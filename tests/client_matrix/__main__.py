@@ -4,25 +4,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-from client_matrix.clients import CLIENTS
+from client_matrix.clients import CLIENTS, Client
 from client_matrix.page import PAGE, page
+from client_matrix.replays import REPLAYS, Replay, replay
 from client_matrix.results import run_client, store
 from client_matrix.tables import lending
 
 
 def run(names: list[str]) -> None:
     """Run the named clients, or all of them, and store their results."""
-    unknown = set(names) - {client.name for client in CLIENTS}
-    if unknown:
-        sys.exit(f"no client {', '.join(sorted(unknown))}: {', '.join(client.name for client in CLIENTS)}")
+    everything: list[Client | Replay] = [*CLIENTS, *REPLAYS]
+    clients = {client.name: client for client in everything}
+    if unknown := set(names) - set(clients):
+        sys.exit(f"no client {', '.join(sorted(unknown))}: {', '.join(clients)}")
     with tempfile.TemporaryDirectory() as folder, lending(Path(folder)) as lender:
-        for client in CLIENTS:
-            if not names or client.name in names:
-                result = run_client(client, lender)
-                store(client, result)
-                outcomes = ", ".join(f"{name} {ability['outcome']}" for name, ability in result["abilities"].items())
-                sys.stdout.write(f"{client.name} {result['version']}: {outcomes}\n")
-                sys.stdout.flush()
+        for name in names or clients:
+            client = clients[name]
+            result = replay(client, lender) if isinstance(client, Replay) else run_client(client, lender)
+            store(client, result)
+            outcomes = ", ".join(f"{ability} {each['outcome']}" for ability, each in result["abilities"].items())
+            sys.stdout.write(f"{name} {result['version']}: {outcomes}\n")
+            sys.stdout.flush()
 
 
 def main() -> None:

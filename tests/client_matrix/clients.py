@@ -43,6 +43,12 @@ class Client:
     packages: tuple[str, ...] = ()
     """Packages of its own environment; without any, it runs in the developers' environment."""
 
+    node_packages: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The same for Node: `dependencies` and `overrides`."""
+
+    starts_more: bool = False
+    """Whether it starts Spark, a browser or a process for each read."""
+
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Abilities that it does not have, and why."""
 
@@ -53,7 +59,7 @@ class Client:
     @property
     def is_cheap(self) -> bool:
         """Whether a test runs it each time."""
-        return not self.packages
+        return not (self.packages or self.node_packages or self.starts_more)
 
 
 REASONS: Final[Mapping[str, str]] = {
@@ -189,7 +195,8 @@ CLIENTS: Final = (
         "daft_delta",
         "`daft` {version}, `read_deltalake`",
         "read_with_daft.py",
-        "daft.read_deltalake(location, io_config=IOConfig(s3=S3Config(key_id=..., access_key=..., session_token=...)))",
+        "keys = S3Config(key_id=..., access_key=..., session_token=..., region_name=...)\n"
+        "daft.read_deltalake(location, io_config=IOConfig(s3=keys))",
         arguments=("delta",),
         packages=("daft==0.7.26", "deltalake==1.6.6", "pyiceberg[pyarrow]==0.12.0"),
         lacks={**FOLDERS, "change feed": "it has no function for it"},
@@ -254,12 +261,106 @@ CLIENTS: Final = (
         "ClickHouse {version} by chdb, `DataLakeCatalog`",
         "read_with_chdb.py",
         "SET allow_database_iceberg = 1;\n"
-        "CREATE DATABASE sales ENGINE = DataLakeCatalog('https://.../iceberg/v1') SETTINGS catalog_type = 'rest',\n"
-        "    warehouse = 'sales_share', auth_header = 'Authorization: Bearer ...', vended_credentials = true;\n"
+        "CREATE DATABASE sales ENGINE = DataLakeCatalog('https://.../iceberg/v1') SETTINGS\n"
+        "    catalog_type = 'rest', warehouse = 'sales_share', vended_credentials = true,\n"
+        "    auth_header = 'Authorization: Bearer ...';\n"
         "SELECT * FROM sales.`europe.orders`;",
         "sql",
         arguments=("iceberg",),
         packages=("chdb==4.4.0",),
+        lacks=CATALOGS,
+        reasons={
+            "response code: 403": "it has no requests signed (403 from the store)",
+            "only for parquet format": "it reads no deletion vectors (`supported only for parquet format`)",
+        },
+    ),
+    Client(
+        "delta_sharing_npm",
+        "`delta-sharing` {version} for Node",
+        "read_with_node.cjs",
+        "const table = new Table('orders', 'sales_share', 'europe');\n"
+        "new DeltaSharingReader(table, new DataSharingRestClient(profile)).createDataArray()",
+        "javascript",
+        arguments=("delta-sharing",),
+        node_packages={
+            "dependencies": {"delta-sharing": "0.0.2", "request": "2.88.2"},
+            "overrides": {"xlsx": "0.18.5", "@tensorflow/tfjs-node": "npm:@tensorflow/tfjs@3.18.0"},
+        },
+        lacks=SHARING,
+        reasons={
+            "ZSTD|RLE_DICTIONARY": "it reads neither Zstandard nor `RLE_DICTIONARY`, which writers use",
+            "status code 400": "the server refuses it by name, because the client would misread it",
+            "too new": "it reads only profiles with a token",
+        },
+    ),
+    Client(
+        "iceberg_js",
+        "iceberg-js {version} for Node",
+        "read_with_node.cjs",
+        "const auth = { type: 'bearer', token };\n"
+        "new IcebergRestCatalog({ baseUrl: icebergEndpoint, warehouse: 'sales_share', auth })",
+        "javascript",
+        arguments=("iceberg-js",),
+        node_packages={"dependencies": {"iceberg-js": "1.0.0"}},
+        lacks=CATALOGS,
+        reasons={"loads the table's metadata": "it loads the table's metadata, but reads no rows"},
+    ),
+    Client(
+        "pull",
+        "`deltaic pull` {version}",
+        "read_with_pull.py",
+        "deltaic pull alice.share#sales_share.europe.orders orders.parquet",
+        "shell",
+        starts_more=True,
+        lacks={**SHARING, "change feed": "it copies versions: `--follow` keeps a copy up to date"},
+    ),
+    Client(
+        "explorer",
+        "the page at `/explore` {version}",
+        "read_with_explorer.py",
+        "{endpoint}/explore",
+        "text",
+        starts_more=True,
+        lacks=SHARING,
+    ),
+    Client(
+        "spark_connector_4_2",
+        "Spark's connector 4.2.0 with its client {version}, Spark 4.1.1",
+        "read_with_spark_connector.py",
+        'orders = spark.read.format("deltaSharing").load("alice.share#sales_share.europe.orders")\n'
+        'options = {"readChangeFeed": True, "startingVersion": 0, "responseFormat": "delta"}\n'
+        'changes = spark.read.format("deltaSharing").options(**options).load(...)',
+        starts_more=True,
+        lacks=SHARING,
+        reasons={"Unknown profile type": "it does not know such profiles"},
+    ),
+    Client(
+        "spark_iceberg",
+        "Spark 4.1.1 with Iceberg {version}",
+        "read_iceberg_with_spark.py",
+        "spark-sql --packages $ICEBERG_RUNTIME,$ICEBERG_AWS_BUNDLE \\\n"
+        "    --conf spark.sql.catalog.sales=org.apache.iceberg.spark.SparkCatalog \\\n"
+        "    --conf spark.sql.catalog.sales.type=rest \\\n"
+        "    --conf spark.sql.catalog.sales.uri=$ICEBERG_ENDPOINT \\\n"
+        "    --conf spark.sql.catalog.sales.token=$TOKEN \\\n"
+        "    --conf spark.sql.catalog.sales.warehouse=sales_share",
+        "shell",
+        arguments=("spark",),
+        starts_more=True,
+        lacks=CATALOGS,
+    ),
+    Client(
+        "iceberg_java",
+        "Iceberg's Java catalog {version} with its generic reader",
+        "read_iceberg_with_spark.py",
+        "var catalog = new RESTCatalog();\n"
+        'var options = Map.of("uri", icebergEndpoint, "token", token, "warehouse", "sales_share");\n'
+        'catalog.initialize("sales", options);\n'
+        "// not IcebergGenerics.read(table): it applies no name mapping, and Delta's files have no field ids\n"
+        "// unless columns are mapped. Read with an engine.",
+        "java",
+        arguments=("java",),
+        starts_more=True,
         lacks=CATALOGS,
     ),
 )

@@ -1,13 +1,17 @@
 """Write docs/clients.md from the stored results."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Final
 
 from client_matrix.abilities import ABILITIES, WRONG, YES
 from client_matrix.clients import CLIENTS, Client
+from client_matrix.replays import REPLAYS, Replay
 from client_matrix.results import Result, stored
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "clients.md"
+Results = Sequence[tuple[Client | Replay, Result]]
 EXCEPTION: Final = r"\*"
 INTRODUCTION: Final = """\
 # Clients
@@ -32,13 +36,39 @@ uv run python -m client_matrix run [NAME...]  # in a checkout: run clients and s
 uv run python -m client_matrix docs           # write this page from the results
 ```
 """
+REPLAYED: Final = (
+    "### By replay",
+    "",
+    "These clients cannot run here. Their requests were read in public source or documentation, and sent",
+    "to the server. **yes** means that the answers have the shape that the client reads, not that its",
+    "rows are right.",
+    "",
+)
 
 
 def page() -> str:
     """Return the page."""
     results = [(client, stored(client)) for client in CLIENTS]
+    replayed = [(client, stored(client)) for client in REPLAYS]
     return "\n".join(
-        [INTRODUCTION, *_abilities(), "", *_matrix(results), "", *_warnings(results), *_sections(results), ""]
+        [
+            INTRODUCTION,
+            *_abilities(),
+            "",
+            "## Results",
+            "",
+            *_matrix(results),
+            "",
+            *REPLAYED,
+            *_matrix(replayed),
+            "",
+            *_warnings(results),
+            "## Settings and reasons",
+            "",
+            *_sections(results),
+            *_sections(replayed),
+            "",
+        ]
     )
 
 
@@ -47,12 +77,12 @@ def _abilities() -> list[str]:
     return ["## What was read", "", "| ability | read |", "|---|---|", *rows]
 
 
-def _matrix(results: list[tuple[Client, Result]]) -> list[str]:
-    head = ["## Results", "", f"| client | {' | '.join(ABILITIES)} |", f"|---|{'---|' * len(ABILITIES)}"]
+def _matrix(results: Results) -> list[str]:
+    head = [f"| client | {' | '.join(ABILITIES)} |", f"|---|{'---|' * len(ABILITIES)}"]
     return [*head, *(f"| {_title(client, result)} | {' | '.join(_cells(result))} |" for client, result in results)]
 
 
-def _title(client: Client, result: Result) -> str:
+def _title(client: Client | Replay, result: Result) -> str:
     return client.title.format(version=str(result["version"]))
 
 
@@ -64,29 +94,28 @@ def _cells(result: Result) -> list[str]:
     ]
 
 
-def _warnings(results: list[tuple[Client, Result]]) -> list[str]:
-    warnings = [
-        f"* {_title(client, result)}, {name}: {'; '.join(ability['reasons'])}"
-        for client, result in results
-        for name, ability in result["abilities"].items()
-        if ability["outcome"] == WRONG
-    ]
-    return [
-        "## Silently wrong",
-        "",
-        "> **Warning.** These clients return wrong rows without an error:",
-        "",
-        *warnings,
-        "",
-    ]
+def _warnings(results: Results) -> list[str]:
+    warnings = []
+    for client, result in results:
+        wrong = [
+            f"{name} ({'; '.join(ability['reasons'])})"
+            for name, ability in result["abilities"].items()
+            if ability["outcome"] == WRONG
+        ]
+        if wrong:
+            warnings.append(f"**{_title(client, result)}**: {', '.join(wrong)}")
+    lines = ["## Silently wrong", "", "> **Warning.** These clients return wrong rows without an error:", ""]
+    return [*lines, *_items(warnings), ""]
 
 
-def _sections(results: list[tuple[Client, Result]]) -> list[str]:
-    lines = ["## Settings and reasons", ""]
+def _sections(results: Results) -> list[str]:
+    lines: list[str] = []
     for client, result in results:
         lines += [f"### {_title(client, result)}", "", f"```{client.language}", client.settings, "```", ""]
+        if isinstance(client, Replay) and client.requests:
+            lines += _items([f"Source of the requests: {client.source}"])
         lines += [*_reasons(result), ""]
-    return lines[:-1]
+    return lines
 
 
 def _reasons(result: Result) -> list[str]:
@@ -96,4 +125,11 @@ def _reasons(result: Result) -> list[str]:
         if ability["reasons"]:
             words = "yes, except" if ability["outcome"] == YES else f"{ability['outcome']}:"
             names.setdefault(f"{words} {'; '.join(ability['reasons'])}", []).append(name)
-    return [f"* **{', '.join(abilities)}**: {reason}" for reason, abilities in names.items()]
+    return _items(f"**{', '.join(abilities)}**: {reason}" for reason, abilities in names.items())
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    """Return a list whose lines have at most 100 columns."""
+    shape = TextWrapper(100, initial_indent="* ", subsequent_indent="  ", break_long_words=False)
+    shape.break_on_hyphens = False
+    return [line for text in texts for line in shape.wrap(text)]

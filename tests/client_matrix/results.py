@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from client_matrix.abilities import ABILITIES, NO, NOT_TRIED, OUTCOMES, WRONG, YES
 from client_matrix.clients import REASONS, Client
+from client_matrix.replays import Replay
 from client_matrix.tables import READS, Lender, Read, expected_rows
 
 HERE: Final = Path(__file__).parent
@@ -62,22 +64,35 @@ def _summarize(outcomes: Mapping[Read, tuple[str, str]]) -> Result:
 
 
 def _run_script(client: Client, job: Mapping[str, Any]) -> Result:
-    script = str(SCRIPTS / client.script)
-    packages = [part for package in client.packages for part in ("--with", package)]
-    isolated = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *packages, "python"]
-    command = [*(isolated if client.packages else [sys.executable]), script, *client.arguments]
-    process = subprocess.run(
-        command,
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent), **client.environment},
-    )
-    assert process.returncode == 0, f"{client.name}: {process.stderr[-3000:]}"
-    answer: Result = json.loads(process.stdout.splitlines()[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.run(
+            [*_program(client, Path(folder)), *client.arguments],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent), **client.environment},
+        )
+    # Some clients crash when their process ends; their answer is complete by then.
+    last = next(reversed(process.stdout.splitlines()), "")
+    assert last.startswith('{"version"'), f"{client.name}: {process.stderr[-3000:]}"
+    answer: Result = json.loads(last)
     return answer
+
+
+def _program(client: Client, folder: Path) -> list[str]:
+    """Return the command of a script; packages of Node are installed into a folder."""
+    script = str(SCRIPTS / client.script)
+    if client.node_packages:
+        (folder / "package.json").write_text(json.dumps(client.node_packages), encoding="utf-8")
+        install = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+        subprocess.run(install, cwd=folder, check=True, timeout=SECONDS)
+        return ["node", script, str(folder)]
+    if client.packages:
+        packages = [part for package in client.packages for part in ("--with", package)]
+        return ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *packages, "python", script]
+    return [sys.executable, script]
 
 
 def judge(client: Client, read: Read, answer: Mapping[str, Any]) -> tuple[str, str]:
@@ -122,28 +137,34 @@ def difference(actual: Sequence[str], expected: Sequence[str]) -> str:
             for words, some in (("without column", missing), ("with column", more))
             if some
         )
-    columns = {name: [_texts(side, name) for side in rows] for name in right}
-    wrong = {name: values for name, (values, correct) in columns.items() if values != correct}
-    nulls = [name for name, values in wrong.items() if set(values) == {"null"}]
-    others = [name for name in wrong if name not in nulls]
-    return "; ".join(
-        f"{words}: {', '.join(f'`{name}`' for name in some)}"
-        for words, some in (("NULL", nulls), ("other values", others))
-        if some
-    )
+    kinds: dict[str, list[str]] = {}
+    for name in right:
+        values, correct = (_texts(side, name) for side in rows)
+        if values != correct:
+            kinds.setdefault(_wrong_kind(values, correct), []).append(f"`{name}`")
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+
+
+def _wrong_kind(values: Sequence[str], correct: Sequence[str]) -> str:
+    if set(values) == {"null"}:
+        return "NULL"
+    without_empty = sorted("null" if re.fullmatch(r'\{("\w+": null(, )?)+\}', text) else text for text in values)
+    if without_empty == sorted(correct):
+        return "null structs as structs of nulls"
+    return "NULL in some rows" if values.count("null") > correct.count("null") else "other values"
 
 
 def _texts(rows: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     return sorted(json.dumps(row.get(name), sort_keys=True) for row in rows)
 
 
-def store(client: Client, result: Result) -> None:
+def store(client: Client | Replay, result: Result) -> None:
     """Write a client's results."""
     text = json.dumps(result, indent=1, ensure_ascii=False)
     (RESULTS / f"{client.name}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
-def stored(client: Client) -> Result:
+def stored(client: Client | Replay) -> Result:
     """Read a client's results."""
     result: Result = json.loads((RESULTS / f"{client.name}.json").read_text(encoding="utf-8"))
     return result

@@ -110,6 +110,7 @@ class Lender:
                 "key": str(self.key_profile),
             },
             "client": {name: secret[name] for name in ("clientId", "clientSecret", "tokenEndpoint")},
+            "store": self.server.environment["AWS_ENDPOINT_URL"],
             "share": SHARE,
             "schema": SCHEMA,
             "checks": [vars(read) for read in reads],

@@ -26,7 +26,8 @@ def read(job: dict[str, Any], check: reading.Check) -> reading.Rows:
         else None
     )
     scan = pl.scan_iceberg(table, snapshot_id=snapshot_id(check), reader_override=reader, storage_options=options)
-    return scan.collect().to_dicts()
+    rows: reading.Rows = scan.collect().to_dicts()
+    return rows
 
 
 reading.main(pl.__version__, read)

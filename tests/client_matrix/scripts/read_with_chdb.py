@@ -3,9 +3,14 @@
 import importlib
 import json
 import sys
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from client_matrix.scripts import reading
+from served import served
 
 chdb = importlib.import_module("chdb")
 SETTINGS = "allow_database_iceberg = 1, output_format_json_quote_64bit_integers = 0"
@@ -13,13 +18,42 @@ SETTINGS = "allow_database_iceberg = 1, output_format_json_quote_64bit_integers 
 
 def read(job: dict[str, Any], check: reading.Check) -> reading.Rows:
     """Read a table."""
-    session = importlib.import_module("chdb.session").Session()
-    try:
-        query = delta_query(job, check) if sys.argv[1] == "delta" else iceberg_query(session, job, check)
+    with (
+        served(without_store_address(job)) as url,  # ends last: a session that closes asks the catalog
+        closing(importlib.import_module("chdb.session").Session()) as session,
+    ):
+        catalog = url + "/" + job["iceberg"].split("/", 3)[3]
+        query = delta_query(job, check) if sys.argv[1] == "delta" else iceberg_query(session, catalog, job, check)
         text = str(session.query(f"{query} SETTINGS {SETTINGS}", "JSONEachRow"))
-    finally:
-        session.close()
     return [json.loads(line) for line in text.splitlines() if line]
+
+
+def without_store_address(job: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
+    """Return a proxy of the catalog that removes the store's address from its answers, as they are on AWS.
+
+    Outside AWS, ClickHouse takes that address for the bucket's.
+    """
+    origin = "/".join(job["iceberg"].split("/")[:3])
+
+    class CatalogProxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent = {
+                name: value for name, value in self.headers.items() if name.lower() not in {"host", "accept-encoding"}
+            }
+            try:
+                with urlopen(Request(origin + self.path, headers=sent)) as response:  # noqa: S310
+                    status, body = response.status, json.load(response)
+            except HTTPError as error:
+                status, body = error.code, json.load(error)
+            body.get("config", {}).pop("s3.endpoint", None)
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    return CatalogProxy
 
 
 def delta_query(job: dict[str, Any], check: reading.Check) -> str:
@@ -32,7 +66,7 @@ def delta_query(job: dict[str, Any], check: reading.Check) -> str:
     return f"SELECT * FROM deltaLake({', '.join(repr(text) for text in (url, *keys))})"  # noqa: S608
 
 
-def iceberg_query(session: Any, job: dict[str, Any], check: reading.Check) -> str:
+def iceberg_query(session: Any, catalog: str, job: dict[str, Any], check: reading.Check) -> str:
     """Add the catalog to a session; return the query of a table."""
     rights = f"auth_header = 'Authorization: Bearer {job['token']}'"
     if check["profile"] == "key":
@@ -44,8 +78,9 @@ def iceberg_query(session: Any, job: dict[str, Any], check: reading.Check) -> st
             f" oauth_server_uri = '{client['tokenEndpoint']}'"
         )
     session.query(
-        f"CREATE DATABASE shared ENGINE = DataLakeCatalog('{job['iceberg']}/v1') SETTINGS catalog_type = 'rest',"
-        f" warehouse = '{job['share']}', {rights}, vended_credentials = true SETTINGS allow_database_iceberg = 1"
+        f"CREATE DATABASE shared ENGINE = DataLakeCatalog('{catalog}/v1') SETTINGS catalog_type = 'rest',"
+        f" storage_endpoint = '{job['store']}', warehouse = '{job['share']}', {rights},"
+        " vended_credentials = true SETTINGS allow_database_iceberg = 1"
     )
     if check["version"] is not None:
         session.query(f"SET iceberg_snapshot_id = {1_000_000_000_000 + check['version']}")
