@@ -70,8 +70,8 @@ REASONS: Final[Mapping[str, str]] = {
 """Plain words for errors of several clients: a regular expression, and what to write."""
 
 PYICEBERG: Final = (
-    'catalog = RestCatalog("sales", uri=profile["icebergEndpoint"], token=profile["bearerToken"],\n'
-    '                      warehouse="sales_share")\n'
+    'uri, token = profile["icebergEndpoint"], profile["bearerToken"]\n'
+    'catalog = RestCatalog("sales", uri=uri, token=token, warehouse="sales_share")\n'
     'catalog.load_table("europe.orders").scan().to_arrow()'
 )
 S3FS: Final = ("pyiceberg[pyarrow,s3fs]==0.12.0", "s3fs==2026.9.0")
