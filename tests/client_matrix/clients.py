@@ -330,6 +330,20 @@ CLIENTS: Final = (
         'orders = spark.read.format("deltaSharing").load("alice.share#sales_share.europe.orders")\n'
         'options = {"readChangeFeed": True, "startingVersion": 0, "responseFormat": "delta"}\n'
         'changes = spark.read.format("deltaSharing").options(**options).load(...)',
+        arguments=("4.2",),
+        starts_more=True,
+        lacks=SHARING,
+        reasons={"Unknown profile type": "it does not know such profiles"},
+    ),
+    Client(
+        "spark_connector_4_4",
+        "Spark's connector 4.4.0 with its client {version}, Spark 4.2.1",
+        "read_with_spark_connector.py",
+        'orders = spark.read.format("deltaSharing").load("alice.share#sales_share.europe.orders")\n'
+        'options = {"readChangeFeed": True, "startingVersion": 0, "responseFormat": "delta"}\n'
+        'changes = spark.read.format("deltaSharing").options(**options).load(...)',
+        arguments=("4.4",),
+        packages=("pyspark==4.2.1", "pyarrow", "pandas<3"),
         starts_more=True,
         lacks=SHARING,
         reasons={"Unknown profile type": "it does not know such profiles"},

@@ -241,15 +241,6 @@ REPLAYS: Final = (
             ("replay_databricks", "Databricks as recipient", "Catalog Explorer, Import data: alice.share"),
         )
     ),
-    Replay(
-        "spark_connector_4_4",
-        "Spark's connector 4.4 with its client 1.4.1",
-        "none is needed",
-        (),
-        'spark.read.format("deltaSharing").load("alice.share#sales_share.europe.orders")',
-        "python",
-        untried="its packages were not available where the other clients ran",
-    ),
 )
 
 

@@ -1,21 +1,44 @@
-"""Read with Spark's sharing connector, whose jar DELTAIC_CONNECTOR_JAR names."""
+"""Read with Spark's sharing connector, whose jar DELTAIC_CONNECTOR_JAR names; the argument is its version.
+
+For 4.4, the variable is a class path, which also has the jars delta-spark and delta-storage of that version.
+"""
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from client_matrix.scripts import reading
-from deltaic_pipeline.spark.session import session, stop
-from deltaic_pipeline.spark.storage_access import S3Access
-from golden.workbench import as_arrow
+
+JARS = os.environ["DELTAIC_CONNECTOR_JAR"]
+
+
+def start() -> Any:
+    """Start Spark with the jar on its class path."""
+    if sys.argv[1] == "4.2":
+        from deltaic_pipeline.spark.session import session
+        from deltaic_pipeline.spark.storage_access import S3Access
+
+        return session("connector", S3Access(), tests=True, jars=[Path(JARS).absolute()])
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.extraClassPath": JARS,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.ui.enabled": "false",
+    }
+    return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 
 
 def main() -> None:
-    """Start Spark with the jar on its class path, and read each check."""
-    jar = os.environ["DELTAIC_CONNECTOR_JAR"]
-    spark = session("connector", S3Access(), tests=True, jars=[Path(jar).absolute()])
+    """Read each check."""
+    spark = start()
 
     def read(job: dict[str, Any], check: reading.Check) -> reading.Rows:
         url = f"{job['profiles'][check['profile']]}#{job['share']}.{job['schema']}.{check['table']}"
@@ -31,13 +54,13 @@ def main() -> None:
         elif check["version"] is not None:
             options = {"versionAsOf": check["version"]}
         frame = spark.read.format("deltaSharing").options(**options).load(url)
-        rows: reading.Rows = as_arrow(frame.drop("_commit_timestamp")).to_pylist()
+        rows: reading.Rows = frame.drop("_commit_timestamp").toArrow().to_pylist()
         return rows
 
-    with ZipFile(jar) as classes:
+    with ZipFile(JARS.partition(":")[0]) as classes:
         [version] = set(re.findall(rb"\d+\.\d+\.\d+", classes.read("io/delta/sharing/client/package$.class")))
     reading.main(version.decode(), read)
-    stop(spark)
+    spark.stop()
 
 
 main()
