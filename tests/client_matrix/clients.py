@@ -19,8 +19,6 @@ CATALOGS: Final[Mapping[str, str]] = {
 }
 """Abilities that all clients of a kind lack."""
 
-FOLDER_SETTINGS: Final = '# location, options: see recipients.md, "Read by directory access"'
-
 
 @dataclass(frozen=True)
 class Client:
@@ -54,7 +52,10 @@ class Client:
 
     environment: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """The same for errors of this client."""
+    """Plain words for errors of this client, as in `REASONS`."""
+
+    note: str = ""
+    """What else a reader must know about its run."""
 
     @property
     def is_cheap(self) -> bool:
@@ -65,7 +66,7 @@ class Client:
 REASONS: Final[Mapping[str, str]] = {
     "Unsupported Delta Table Properti": "the server refuses it by name, because the client would misread it",
     "credentials for its folder would allow": "the server gives no credentials, because they open the whole folder",
-    "No module named 's3fs'": "it has no requests signed",
+    "No module named 's3fs'": "it cannot let the server sign its requests",
 }
 """Plain words for errors of several clients: a regular expression, and what to write."""
 
@@ -159,7 +160,7 @@ CLIENTS: Final = (
     ),
     Client(
         "pyiceberg_core",
-        "iceberg-rust by pyiceberg-core {version} and DataFusion",
+        "iceberg-rust in pyiceberg-core {version}, with DataFusion",
         "read_iceberg_with_pyiceberg_core.py",
         "provider = IcebergDataFusionTable(\n"
         "    identifier=list(table.name()),\n"
@@ -169,11 +170,11 @@ CLIENTS: Final = (
         'context.register_table("orders", provider)',
         packages=("pyiceberg[pyarrow]==0.12.0", "pyiceberg-core==0.11.0", "datafusion==54.*"),
         lacks=CATALOGS,
-        reasons={"reqsign": "it has no requests signed"},
+        reasons={"reqsign": "it cannot let the server sign its requests"},
     ),
     Client(
         "polars_iceberg",
-        "`polars` {version}, `scan_iceberg` by pyiceberg",
+        "`polars` {version}, `scan_iceberg` with pyiceberg's reader",
         "read_iceberg_with_polars.py",
         'polars.scan_iceberg(catalog.load_table("europe.orders"), reader_override="pyiceberg").collect()',
         arguments=("pyiceberg",),
@@ -183,10 +184,13 @@ CLIENTS: Final = (
     ),
     Client(
         "polars_iceberg_native",
-        "`polars` {version}, `scan_iceberg` by itself",
+        "`polars` {version}, `scan_iceberg` with its own reader",
         "read_iceberg_with_polars.py",
-        "# storage_options: the credentials in table.config, which it does not take by itself\n"
-        'polars.scan_iceberg(catalog.load_table("europe.orders"), storage_options={...}).collect()',
+        'table = catalog.load_table("europe.orders")\n'
+        'names = ("access-key-id", "secret-access-key", "session-token")\n'
+        "keys = {f\"aws_{name.replace('-', '_')}\": table.config[f\"s3.{name}\"] for name in names}\n"
+        'options = {**keys, "aws_region": table.config["s3.region"]}\n'
+        'polars.scan_iceberg(table, reader_override="native", storage_options=options).collect()',
         arguments=("native",),
         lacks=CATALOGS,
         environment=DOWNCAST,
@@ -244,11 +248,11 @@ CLIENTS: Final = (
             "pyarrow",
         ),
         lacks=CATALOGS,
-        reasons={"403 Forbidden": "it has no requests signed (403 from the store)"},
+        reasons={"403 Forbidden": "it cannot let the server sign its requests (403 from the store)"},
     ),
     Client(
         "clickhouse_delta",
-        "ClickHouse {version} by chdb, `deltaLake()`",
+        "ClickHouse {version} in chdb, `deltaLake()`",
         "read_with_chdb.py",
         "SELECT * FROM deltaLake('https://...', 'KEY', 'SECRET', 'SESSION_TOKEN');",
         "sql",
@@ -258,7 +262,7 @@ CLIENTS: Final = (
     ),
     Client(
         "clickhouse_iceberg",
-        "ClickHouse {version} by chdb, `DataLakeCatalog`",
+        "ClickHouse {version} in chdb, `DataLakeCatalog`",
         "read_with_chdb.py",
         "SET allow_database_iceberg = 1;\n"
         "CREATE DATABASE sales ENGINE = DataLakeCatalog('https://.../iceberg/v1') SETTINGS\n"
@@ -270,9 +274,11 @@ CLIENTS: Final = (
         packages=("chdb==4.4.0",),
         lacks=CATALOGS,
         reasons={
-            "response code: 403": "it has no requests signed (403 from the store)",
+            "response code: 403": "it cannot let the server sign its requests (403 from the store)",
             "only for parquet format": "it reads no deletion vectors (`supported only for parquet format`)",
         },
+        note="It was run behind a proxy that removes the store's address (`s3.endpoint`) from the catalog's answers. "
+        "On AWS the server leaves it out. Elsewhere ClickHouse takes it for the bucket's address, and fails.",
     ),
     Client(
         "delta_sharing_npm",
@@ -352,6 +358,8 @@ CLIENTS: Final = (
         "spark_iceberg",
         "Spark 4.1.1 with Iceberg {version}",
         "read_iceberg_with_spark.py",
+        "ICEBERG_RUNTIME=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0\n"
+        "ICEBERG_AWS_BUNDLE=org.apache.iceberg:iceberg-aws-bundle:1.11.0\n"
         "spark-sql --packages $ICEBERG_RUNTIME,$ICEBERG_AWS_BUNDLE \\\n"
         "    --conf spark.sql.catalog.sales=org.apache.iceberg.spark.SparkCatalog \\\n"
         "    --conf spark.sql.catalog.sales.type=rest \\\n"

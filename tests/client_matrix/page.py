@@ -23,13 +23,13 @@ delta_sharing.load_as_pandas("alice.share#sales_share.europe.orders")
 ```
 
 On this page you look up which client reads what, and the shortest settings that work. Each client
-read the same tables from a local server of this commit. Its rows were compared with those that were
-written, or that Spark read.
+read the same tables from a local server. Its rows were compared with those that were written, or
+that Spark read.
 
 * **yes**: all rows were equal. `*` marks an exception, which the client's section names.
 * **no**: the client or the server refuses with an error, or the client has no such function.
-* **silently wrong**: the client shows other rows without an error.
-* **not tried**: nobody knows yet.
+* **silently wrong**: the client returns other rows without an error.
+* **not tried**: no test has shown it. The client's section says why.
 
 ```
 uv run python -m client_matrix run [NAME...]  # in a checkout: run clients and store their results
@@ -37,11 +37,11 @@ uv run python -m client_matrix docs           # write this page from the results
 ```
 """
 REPLAYED: Final = (
-    "### By replay",
+    "### Replayed requests",
     "",
-    "These clients cannot run here. Their requests were read in public source or documentation, and sent",
-    "to the server. **yes** means that the answers have the shape that the client reads, not that its",
-    "rows are right.",
+    "These clients could not be run for this page. Their requests were taken from public source code or",
+    "documentation, and sent to the server. **yes** means that the responses have the shape that the",
+    "client expects, not that its rows are correct.",
     "",
 )
 
@@ -64,6 +64,9 @@ def page() -> str:
             "",
             *_warnings(results),
             "## Settings and reasons",
+            "",
+            "`location` and `options` are those of",
+            "[directory access](recipients.md#read-by-directory-access).",
             "",
             *_sections(results),
             *_sections(replayed),
@@ -112,7 +115,9 @@ def _sections(results: Results) -> list[str]:
     lines: list[str] = []
     for client, result in results:
         lines += [f"### {_title(client, result)}", "", f"```{client.language}", client.settings, "```", ""]
-        if isinstance(client, Replay) and client.requests:
+        if isinstance(client, Client):
+            lines += _items([client.note] if client.note else [])
+        elif client.requests:
             lines += _items([f"Source of the requests: {client.source}"])
         lines += [*_reasons(result), ""]
     return lines
