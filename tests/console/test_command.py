@@ -32,11 +32,7 @@ def test_command_stops_at_once_while_a_job_runs(server: FilledServer) -> None:
         visitor = open_visitor(link)
         with visitor.http:
             visitor.sign_in()
-            visitor.http.post("/findings", data={"token": token_of(visitor.http.get("/findings").text)})
-
-
-def token_of(page: str) -> str:
-    return page.partition('name="token" value="')[2].partition('"')[0]
+            assert visitor.http.post("/findings").status_code == 303
 
 
 def test_plan_has_the_global_options_of_the_console(server: FilledServer) -> None:

@@ -184,7 +184,7 @@ HEADERS: dict[str, tuple[bytes, dict[str, str], bool]] = {
     "another order": (b"name,id\na,1\n", {}, True),
     "too many": (b"id,name,x\n1,a,2\n", {}, True),
     "too few": (b"id\n1\n", {}, True),
-    "another separator than is said": (b"id;name\n1;a\n", {}, True),
+    "another separator than declared": (b"id;name\n1;a\n", {}, True),
 }
 
 
