@@ -81,7 +81,7 @@ COMMANDS = {
     "lint": _Command("stack.lint", "lint", _CHECK, "Check a Delta table for problems that recipients would hit."),
     "verify": _Command("stack.verify", "verify", _CHECK, "Check an endpoint end to end, as a recipient would use it."),
     "doctor": _Command("stack.doctor", "doctor", _CHECK, "Check a stack and suggest fixes."),
-    "prove": _Command("stack.prove", "prove", _CHECK, "Prove what only a real deployment shows, and write a report."),
+    "prove": _Command("stack.prove", "prove", _CHECK, "Check what only a real deployment shows, and write a report."),
     "conformance": _Command("stack.conformance", "conformance", _CHECK, "Check any server against the protocol."),
     "console": _Command("console", "console", _OPERATE, "Manage shares and recipients in a browser."),
     "template": _Command("stack.template", "template", _OPERATE, "Write the template and functions for `sam deploy`."),

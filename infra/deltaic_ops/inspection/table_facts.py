@@ -46,7 +46,7 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     )
     by_folder = table is None or "dir" in table.client_modes
     yield ClientReads(
-        "credentials for the folder: deltalake, polars, duckdb, daft, Snowflake, BigQuery",
+        "credentials for the folder: deltalake, polars, duckdb, daft, Snowflake",
         by_folder and not (unsupported_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
         "; ".join(folder_limits(schema)) if by_folder else _folder_remark(table),
     )

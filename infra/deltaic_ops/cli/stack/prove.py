@@ -1,4 +1,4 @@
-"""The command `deltaic prove`: walk the rows of the first hour on AWS, and write a report."""
+"""The command `deltaic prove`: check what the page "The first hour on AWS" lists, and write a report."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from deltaic_ops.inspection.findings import Finding, Verdict
 if TYPE_CHECKING:
     from deltaic_ops.checks.prove.prove_rows import RowResult
 
-_FILES = "Number of files in the longest list."
+_FILES = "Number of files that the longest response lists."
 _ENCRYPTED = "S3 folder in a bucket with SSE-KMS, for one more table."
 _VERDICTS: dict[str, Verdict] = {"holds": "ok", "fails": "failed", "not tried": "not asked"}
 
@@ -25,16 +25,16 @@ _VERDICTS: dict[str, Verdict] = {"holds": "ok", "fails": "failed", "not tried": 
 def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     cli: Operator,
     location: Annotated[str, typer.Argument(metavar="LOCATION", help="S3 folder for the trial's tables.")],
-    report: Annotated[Path, typer.Option(metavar="FILE", help="Report, written as .html and .json.")] = Path("prove"),
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Report, without .html and .json.")] = Path("prove"),
     files: Annotated[int, typer.Option(min=1, metavar="N", help=_FILES)] = 100_000,
     encrypted_location: Annotated[str, typer.Option(metavar="LOCATION", help=_ENCRYPTED)] = "",
     yes: Yes = False,
 ) -> None:
-    r"""Prove what only a real deployment shows, row by row, and write a report.
+    r"""Check what only a real deployment shows, row by row, and write a report.
 
     The rows are those of the page "The first hour on AWS". The command creates tables below LOCATION, a share and a
-    recipient, runs the checks of `doctor` and `verify` and some more, and removes what it created, also what an
-    interrupted run left. An interrupted run continues where it stopped if the report is the same. The report contains
+    recipient. It runs the checks of `doctor` and `verify` and some more, and removes what it created. After an
+    interruption, run it again with the same report: it removes what is left and continues. The report contains
     no secrets. The exit code is 1 if a row fails.
 
     \b
@@ -55,7 +55,7 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     stack = read_stack(context.client("cloudformation"), context.stack)
     on_aws = ".amazonaws.com" in str(context.client("sts").meta.endpoint_url)
     cli.note(f"writes {files * 150 // 1_000_000 + 5} MB to {catalog.location}, and deletes it at the end")
-    cli.note(f"sends about 1,000 requests to {stack.name}: three minutes, less than 0.10 USD")
+    cli.note(f"sends about 1,000 requests to {stack.name}: takes three minutes, costs less than 0.10 USD")
     cli.confirm(f"Prove stack {stack.name}?", yes=yes)
     about: dict[str, Any] = {"stack": stack.name, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "complete": False}
     known, made = read_results(report, stack.name), []
