@@ -268,7 +268,6 @@ def groups(**settings: object) -> dict[str, object]:
 
 ROLLBACK = {"enabled": True, "events": ["DEPLOYMENT_STOP_ON_ALARM"]}
 APPLICATION = {"ServerlessDeploymentApplication": "deltaic"}
-TRACE = {"TraceSummaries": [{"Id": "1-5759e988-bd862e3fe1be46a994272793"}]}
 LINE = (
     "79a5 bucket [06/Feb/2026:00:00:38 +0000] 192.0.2.3 79a5 3E57427F3EXAMPLE REST.GET.OBJECT key "
     '"GET /bucket/key HTTP/1.1" 200 - 113 113 7 6 "-" "S3Console/0.4" - id SigV4 ECDHE AuthHeader host TLSV1.2 -'
