@@ -25,9 +25,10 @@ class TableFeature(NamedTuple):
     name: str
     concerns: Concerns
     misread_as_parquet: bool = False
-    """Whether a client of the parquet format returns wrong rows, columns or values if the table uses the feature.
+    """Whether the parquet format is refused if the table uses the feature.
 
-    With the other features such a client reads correctly, or fails at a type in the schema that it does not support.
+    A client of this format would return wrong rows, columns or values, or, with geospatial columns, fail at their types
+    without naming the remedy. With the other features it reads correctly, or fails at a type that it names.
     """
     announced: bool = False
     """Whether a client of the delta format must list the feature in `readerfeatures` if the table uses it.
