@@ -68,7 +68,10 @@ def _folder_remark(table: Table | None) -> str:
     if table is not None and table.format == "iceberg":
         return "not possible: they read Delta logs"
     if table is not None and table.is_filtered:
-        return "not possible: the table is filtered, and credentials give access to all files"
+        return (
+            "not possible: the table is filtered, and credentials give access to all files (Snowflake and BigQuery "
+            "document no other way to read)"
+        )
     return "needs --access-mode url --access-mode dir --history"
 
 
