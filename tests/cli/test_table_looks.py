@@ -110,8 +110,9 @@ def test_sharing_a_folder_warns_of_limits_of_its_clients(looking: Deltaic, lake:
     [by_format, *_] = by_url["warnings"]
     assert by_format.startswith("columnMapping: only delta format: clients that support only parquet format")
     by_folder = "table update vaccine_share.acme.new --access-mode url --access-mode dir"
-    mapped, widened, odd = looking.json(by_folder)["warnings"]
+    mapped, partitioned, widened, odd = looking.json(by_folder)["warnings"]
     assert mapped.startswith("the table uses column mapping: to_pyarrow_table and to_pandas of deltalake silently")
+    assert partitioned.startswith("delta_scan of DuckDB silently returns nulls in the partition columns")
     assert widened == f"deltalake and polars cannot read {WIDENING}: add access mode url"
     assert odd.startswith("values of p may put a space")
     # The warning is printed once, and not for changes of other fields.

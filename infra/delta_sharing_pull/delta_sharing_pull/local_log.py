@@ -8,6 +8,7 @@ LOG: Final = "_delta_log"
 DATA_FEATURES: Final = (
     "columnMapping",
     "deletionVectors",
+    "geospatial",
     "timestampNtz",
     "typeWidening",
     "typeWidening-preview",

@@ -16,7 +16,7 @@ from delta_sharing_pull.progress import Progress
 from delta_sharing_pull.snapshot import FEATURES, SharedFile, Snapshot
 from delta_sharing_pull.table_files import download_file
 
-READABLE_FEATURES: Final = tuple(name for name in FEATURES if not name.startswith("variantShredding"))
+READABLE_FEATURES: Final = tuple(name for name in FEATURES if not name.startswith(("variantShredding", "geospatial")))
 """Table features that the Delta library of the `delta-sharing` package can read."""
 
 
