@@ -3,7 +3,9 @@
 import json
 import re
 import struct
+import weakref
 from collections.abc import Sequence
+from copy import deepcopy
 from io import BytesIO
 from random import Random
 from typing import Any, Final
@@ -174,3 +176,78 @@ def test_other_encodings_of_a_map_have_the_same_values(encoded: bytes, other: by
     first, second = ([piece.files for piece in _reader({}).pieces(MANIFEST, content)] for content in contents)
     assert first == second
     assert re.search(r'"nullCount":\{"c1":0,"c2":0', first[0]["stats"][0].as_py())
+
+
+NULL_COUNTS: Final = [{"key": 1, "value": 0}]
+
+
+def _usual_entry() -> dict[str, Any]:
+    values = {"file_path": "s3://b/t/x.parquet", "partition": {"day": 3, "city": "a"}, "split_offsets": [4]}
+    file = _entry(Random(2), 1)["data_file"] | dict.fromkeys(MAPS) | values  # noqa: S311 -- a file of a test
+    return {"status": 1, "snapshot_id": 3, "sequence_number": 2, "data_file": file | {"null_value_counts": NULL_COUNTS}}
+
+
+def _read(schema: dict[str, Any], encoded: bytes, *, many: bool) -> list[Any]:
+    entries = EntryReader(json.dumps(schema), [1, 2], ("null_value_counts",)).read(encoded, many=many)
+    numbers = [entries.integers(name) for name in ("status", "snapshot_id", "sequence_number", "record_count")]
+    fields = [entries.encoded("file_path"), entries.encoded("key_metadata")]
+    return [*fields, *numbers, entries.integers(("null_value_counts", 1))]
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("sequence_number", lambda kind: kind[::-1]),
+        ("snapshot_id", lambda kind: kind[::-1]),
+        ("key_metadata", lambda kind: kind[::-1]),
+        ("null_value_counts", lambda kind: kind[::-1]),
+        ("null_value_counts", lambda kind: kind[1]),
+        ("file_path", lambda kind: ["null", kind]),
+        ("split_offsets", lambda _: ["null", {"type": "array", "items": {"type": "array", "items": "long"}}]),
+        ("sort_order_id", lambda _: ["null", {"type": "enum", "name": "order", "symbols": ["none"]}]),
+        ("sort_order_id", lambda _: ["null", {"type": "map", "values": "string"}]),
+    ],
+)
+def test_entries_with_an_unusual_schema_have_the_same_values(name: str, change: Any, many: bool) -> None:
+    schema, entry = deepcopy(ENTRY), _usual_entry()
+    entry["data_file"] |= {"split_offsets": None, "sort_order_id": None}
+    for field in (*schema["fields"], *schema["fields"][-1]["type"]["fields"]):
+        if field["name"] == name:
+            field["type"] = change(field["type"])
+            field.pop("default", None)
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), entry)
+    assert _read(schema, stream.getvalue(), many=many) == _read(ENTRY, _encode([entry]), many=False)
+
+
+@pytest.mark.parametrize(
+    "number", ["848000", "84808080808080808002", "8480808080808080808001", "8480808080808080808002"]
+)
+def test_numbers_with_more_bytes_than_they_need_have_the_same_values(number: str) -> None:
+    encoded = _encode([_usual_entry()])
+    head = b"\x02\x02\x06\x02"  # status, snapshot, and that there is a sequence number
+    assert encoded.startswith(head + b"\x04")
+    other = head + bytes.fromhex(number) + encoded[len(head) + 1 :]
+    assert _read(ENTRY, other, many=True) == _read(ENTRY, other, many=False)
+
+
+def test_a_schema_with_repeated_types_does_not_make_a_long_expression() -> None:
+    schema = deepcopy(ENTRY)
+    kind: Any = {"type": "record", "name": "d0", "fields": [{"name": "first", "type": "int"}]}
+    for level in range(1, 30):
+        fields = [{"name": "first", "type": kind}, {"name": "second", "type": f"d{level - 1}"}]
+        kind = {"type": "record", "name": f"d{level}", "fields": fields}
+    arrays: Any = "long"
+    for _ in range(30):
+        arrays = {"type": "array", "items": arrays}
+    schema["fields"][-1]["type"]["fields"] += [_optional("doubled", kind), _optional("nested", arrays)]
+    assert len(EntryReader(json.dumps(schema), [*COLUMNS], ("lower_bounds",))._expression) < 100_000
+
+
+def test_expressions_are_freed_with_their_reader() -> None:
+    reader = EntryReader(json.dumps(ENTRY | {"doc": "freed"}), [7], ("lower_bounds",))
+    reader.read(_encode([_usual_entry()]), many=True)
+    expression = weakref.ref(reader._pattern)
+    del reader
+    assert expression() is None

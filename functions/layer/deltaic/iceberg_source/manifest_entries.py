@@ -1,8 +1,8 @@
 """Decode the entries of a manifest with a regular expression, many times faster than with a general Avro reader.
 
 The encoding of an entry is a regular language, as long as its texts and lists are short. The expression, which is made
-from the schema in the manifest, matches only valid encodings, and Avro has one for each value. So it never reads
-another value than fastavro, which reads the entries that do not match, such as those with long bounds.
+from the schema in the manifest, matches only valid encodings. So it never reads another value than fastavro, which
+reads the entries that do not match, such as those with long bounds, and all entries of an unusual schema.
 """
 
 import json
@@ -24,7 +24,10 @@ _FIELDS: Final = frozenset({
     "status", "snapshot_id", "sequence_number", "file_path", "file_format", "partition", "record_count",
     "file_size_in_bytes", "key_metadata",
 })  # fmt: skip
-_INTEGER: Final = rb"[\x80-\xff]*+[\x00-\x7f]"
+_NOTHING: Final = b"(?!)"
+"""Expression that matches nothing."""
+_INTEGER: Final = rb"[\x80-\xff]{0,8}+[\x00-\x7f]"
+"""Integers of up to 63 bits, because longer ones can be invalid."""
 _FIXED: Final = {
     "null": b"",
     "boolean": rb"[\x00\x01]",
@@ -39,8 +42,10 @@ _MOST_BYTES: Final = 32
 """Longest text that the expression matches: twice as long as the bounds that Iceberg writes, if they are ASCII."""
 _MOST_PATH: Final = 2000
 _MOST_ITEMS: Final = 32
-_MOST_KEYS: Final = 300
-"""Most columns for which an expression is compiled, because this takes a millisecond per column."""
+_MOST_ITEM: Final = 1000
+"""Longest expression of an item of an array, because it is repeated."""
+_MOST_EXPRESSION: Final = 1 << 18
+"""Longest expression that is compiled, for about 300 columns, because this takes one or two milliseconds per column."""
 
 Record = dict[str, Any]
 Key = str | tuple[str, int]
@@ -114,6 +119,7 @@ class EntryReader:
         self._schema = fastavro.parse_schema(decoded)
         self._keys, self._maps = keys, maps
         self._named: dict[str, Any] = {}
+        """Named types of a fixed size. Others are expected in one place, because their expressions are long."""
         self._kinds: dict[str, Any] = {}
         self._maps_at: dict[str, tuple[int, int]] = {}
         """Columns of each map: the number of its items and then the values."""
@@ -125,8 +131,9 @@ class EntryReader:
 
     def read(self, encoded: bytes, *, many: bool) -> Entries:
         """Decode entries; set `many` if it is worth compiling an expression."""
-        if many and self._pattern is None and len(self._keys) <= _MOST_KEYS:
+        if many and self._pattern is None and len(self._expression) <= _MOST_EXPRESSION:
             self._pattern = re.compile(self._expression, re.DOTALL)
+            re.purge()  # which would keep up to 512 expressions, of a megabyte each
         for pattern in (self._pattern, None) if self._pattern else (None,):
             columns = list(zip(*self._rows(encoded, pattern), strict=True))
             if self._is_exact(columns):
@@ -192,21 +199,23 @@ class EntryReader:
         expressions = []
         for field in fields:
             name, kind = field["name"], field["type"]
-            optional = isinstance(kind, list) and kind[0] == "null" and len(kind) == 2  # noqa: PLR2004 -- null or a type
             if name == "data_file":
                 expression = self._fields(kind["fields"])
             elif name == "file_path":
                 self._next += 1
                 self._capture(name)
                 expression = b"(%b)(?>(.{0,%d}?)(?=\\x0e(?i:parquet)))" % (_INTEGER, _MOST_PATH)
+                expression = expression if kind == "string" else _NOTHING
             elif name in self._maps:
                 expression = self._map(name)
+                expression = expression if _is_map(name, kind) else _NOTHING
             elif name in _FIELDS:
                 self._capture(name)
-                kind = kind[1] if optional else kind
-                self._kinds[name] = fastavro.parse_schema(kind)
-                expression = b"(%b)" % self._encoding(kind)
-                expression = rb"(?:\x00|\x02%b)" % expression if optional else expression
+                [value_kind] = [branch for branch in kind if branch != "null"] if isinstance(kind, list) else [kind]
+                self._kinds[name] = fastavro.parse_schema(value_kind)
+                expression = b"(%b)" % self._encoding(value_kind)
+                if isinstance(kind, list):
+                    expression = rb"(?:\x00|\x02%b)" % expression if kind[0] == "null" else _NOTHING
             else:
                 expression = self._encoding(kind)
             expressions.append(expression)
@@ -235,22 +244,31 @@ class EntryReader:
             branches = [re.escape(integer(at)) + self._encoding(branch) for at, branch in enumerate(kind)]
             return b"(?:%b)" % b"|".join(branches)
         name = kind if isinstance(kind, str) else kind["type"]
-        if isinstance(kind, dict) and "name" in kind:
-            self._named[kind["name"]] = kind
         if isinstance(name, (dict, list)):
             return self._encoding(name)
         if name in {"bytes", "string"}:
             return _short_text()
         if name == "fixed":
+            self._named[kind["name"]] = kind
             return b".{%d}" % kind["size"]
         if name == "record":
             return b"".join(self._encoding(field["type"]) for field in kind["fields"])
         if name == "array":
             item, keys = self._encoding(kind["items"]), len(self._keys)
+            if len(item) > _MOST_ITEM:
+                return _NOTHING
             counts = sorted(range(1, max(_MOST_ITEMS, keys) + 1), key=lambda count: min(count - 1, abs(count - keys)))
             items = [rb"%b(?:%b){%d}\x00" % (re.escape(integer(count)), item, count) for count in counts]
             return rb"(?:\x00|%b)" % b"|".join(items)
-        return _FIXED[name]
+        return _FIXED.get(name, _NOTHING)
+
+
+def _is_map(name: str, kind: Any) -> bool:
+    """Return whether `kind` is the type of the map `name` as in the specification ("Appendix A: Avro")."""
+    match kind:
+        case ["null", {"type": "array", "items": {"fields": [{"name": "key"} as key, {"name": "value"} as value]}}]:
+            return bool((key["type"], value["type"]) == ("int", "bytes" if name in BOUNDS else "long"))
+    return False
 
 
 def _encoded(kind: Any, value: Any) -> bytes:
