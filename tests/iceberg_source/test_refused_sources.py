@@ -1,6 +1,8 @@
 """Test that Iceberg tables that Delta clients would misread are refused by name, and broken ones with the file."""
 
+import gc
 import json
+import weakref
 from collections.abc import Sequence
 from copy import deepcopy
 from io import BytesIO
@@ -257,8 +259,12 @@ def test_files_of_another_format_after_others_are_refused_before_the_response(tm
     if default == "parquet":  # the metadata does not have the formats, so that the first response fails at the file
         files = log.snapshot().load_commits().scan()
         assert next(files).files.num_rows
-        with pytest.raises(UnsupportedOperation, match="the format ORC"):
+        with pytest.raises(UnsupportedOperation, match="the format ORC") as refused:
             list(files)
+        refusal = weakref.ref(refused.value)
+        del files, refused
+        gc.collect()
+        assert refusal() is None  # it has the manifest in its traceback
     with pytest.raises(UnsupportedOperation, match="the format ORC"):
         log.snapshot().load_commits().scan()
 

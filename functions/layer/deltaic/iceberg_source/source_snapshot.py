@@ -74,7 +74,7 @@ class IcebergSnapshot(Snapshot):
         self._version = version
         self.entry = snapshot
         self._filtered_totals = {}
-        self._refusal: UnsupportedOperation | None = None
+        self._refusal: tuple[str, str] | None = None
         metadata = table.metadata
         is_latest = snapshot is metadata.current
         schema_id = metadata.current_schema_id if is_latest or snapshot is None else snapshot.schema_id
@@ -160,7 +160,7 @@ class IcebergSnapshot(Snapshot):
     def load_commits(self) -> Self:
         """Read the deletes, and all files if some are likely to be refused: errors come before the response begins."""
         if self._refusal:  # an earlier response ended at this file
-            raise self._refusal.with_traceback(None)
+            raise UnsupportedOperation(*self._refusal)
         file_format = self._source.metadata.properties.get("write.format.default", "parquet").lower()
         needs_all = self.reader.defaults or self.reader.only_in_partitions or file_format != "parquet"
         _ = self.deletes, needs_all and self._count(None, files_follow=True)
@@ -270,7 +270,7 @@ class IcebergSnapshot(Snapshot):
                 self._source.cache.put(self._key(number, piece.number), piece, size)
                 yield piece
         except UnsupportedOperation as refusal:
-            self._refusal = refusal
+            self._refusal = refusal.message, refusal.detail  # its traceback keeps the manifest in memory
             raise
 
     def _cached(self, number: int, piece: int) -> ManifestPiece | None:
