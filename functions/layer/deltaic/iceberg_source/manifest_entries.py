@@ -18,7 +18,6 @@ import fastavro
 from deltaic.iceberg.avro import integer
 from deltaic.iceberg.refusals import unshareable
 
-COUNTS: Final = ("null_value_counts", "nan_value_counts", "value_counts")
 BOUNDS: Final = ("lower_bounds", "upper_bounds")
 _FIELDS: Final = frozenset({
     "status", "snapshot_id", "sequence_number", "file_path", "file_format", "partition", "record_count",
@@ -114,7 +113,7 @@ class EntryReader:
     """Reader of the entries of manifests with one schema."""
 
     def __init__(self, schema: str, keys: Sequence[int], maps: Sequence[str]) -> None:
-        """Create a reader of the columns with the field ids `keys` in `maps`, which are some of COUNTS and BOUNDS."""
+        """Create a reader of the columns with the field ids `keys` in `maps`, which are of counts or BOUNDS."""
         decoded = json.loads(schema)
         self._schema = fastavro.parse_schema(decoded)
         self._keys, self._maps = keys, maps
