@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from copy import deepcopy
 from io import BytesIO
+from itertools import chain
 from random import Random
 from typing import Any, Final
 
@@ -141,7 +142,7 @@ def test_most_entries_match_the_expression() -> None:
     random = Random(1)  # noqa: S311 -- files of a test
     entries = [_entry(random, number) for number in range(300)]
     reader = EntryReader(json.dumps(ENTRY), [*COLUMNS], ("lower_bounds",))
-    reader.read(_encode(entries[:1]), many=True)
+    list(reader.read(_encode(entries[:1]), many=True))
     matches = [reader._pattern.match(_encode([entry])) for entry in entries]
     assert sum(match is not None for match in matches) > len(entries) // 3
 
@@ -154,7 +155,7 @@ def test_a_first_file_without_bounds_of_some_columns_does_not_change_the_order()
     fastavro.writer(stream, ENTRY, [entry | {"data_file": few}])
     blocks: Any = fastavro.block_reader(BytesIO(stream.getvalue()))
     reader = _reader({})._entry_reader(blocks, next(iter(blocks)).bytes_.getvalue())
-    reader.read(_encode([entry | {"data_file": few}]), many=True)
+    list(reader.read(_encode([entry | {"data_file": few}]), many=True))
     many = file | {name: [{"key": key, "value": b"a"} for key in COLUMNS] for name in ("lower_bounds", "upper_bounds")}
     assert reader._pattern.fullmatch(_encode([entry | {"data_file": many | {"file_format": "PARQUET"}}]))
 
@@ -178,6 +179,16 @@ def test_other_encodings_of_a_map_have_the_same_values(encoded: bytes, other: by
     assert re.search(r'"nullCount":\{"c1":0,"c2":0', first[0]["stats"][0].as_py())
 
 
+def test_a_block_with_many_entries_is_decoded_in_parts_of_bounded_memory() -> None:
+    reader = EntryReader(json.dumps(ENTRY), range(300), ("null_value_counts", "lower_bounds"))
+    number = 2_000
+    parts = [entries.integers("record_count") for entries in reader.read(_encode([_usual_entry()]) * number, many=True)]
+    assert [len(part) * reader._next <= 1 << 19 for part in parts] == [True] * len(parts)
+    assert len(parts) > 1
+    assert sum(map(len, parts)) == number
+    assert len(set(chain(*parts))) == 1
+
+
 NULL_COUNTS: Final = [{"key": 1, "value": 0}]
 
 
@@ -188,7 +199,7 @@ def _usual_entry() -> dict[str, Any]:
 
 
 def _read(schema: dict[str, Any], encoded: bytes, *, many: bool) -> list[Any]:
-    entries = EntryReader(json.dumps(schema), [1, 2], ("null_value_counts",)).read(encoded, many=many)
+    [entries] = EntryReader(json.dumps(schema), [1, 2], ("null_value_counts",)).read(encoded, many=many)
     numbers = [entries.integers(name) for name in ("status", "snapshot_id", "sequence_number", "record_count")]
     fields = [entries.encoded("file_path"), entries.encoded("key_metadata")]
     return [*fields, *numbers, entries.integers(("null_value_counts", 1))]
@@ -247,7 +258,7 @@ def test_a_schema_with_repeated_types_does_not_make_a_long_expression() -> None:
 
 def test_expressions_are_freed_with_their_reader() -> None:
     reader = EntryReader(json.dumps(ENTRY | {"doc": "freed"}), [7], ("lower_bounds",))
-    reader.read(_encode([_usual_entry()]), many=True)
+    list(reader.read(_encode([_usual_entry()]), many=True))
     expression = weakref.ref(reader._pattern)
     del reader
     assert expression() is None

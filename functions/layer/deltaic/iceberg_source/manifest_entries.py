@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, Final, NamedTuple, Self, cast
 
 import fastavro
@@ -35,8 +35,11 @@ _FIXED: Final = {
     "float": b".{4}",
     "double": b".{8}",
 }
-_PIECE: Final = 2048
+PIECE: Final = 2048
+"""Fewest entries in a piece of a manifest, except for the last."""
 _CODECS: Final = frozenset({"null", "deflate"})
+_MOST_VALUES: Final = 1 << 19
+"""Most values that are decoded at once, some 40 MB: a block can have any number of entries and columns."""
 _MOST_BYTES: Final = 32
 """Longest text that the expression matches: twice as long as the bounds that Iceberg writes, if they are ASCII."""
 _MOST_PATH: Final = 2000
@@ -62,11 +65,11 @@ def check_codec(reader: Any) -> None:
 
 
 def join_blocks(blocks: Any) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield joined blocks with at least _PIECE encoded entries, with their number and whether they are the last."""
+    """Yield joined blocks with at least PIECE encoded entries, with their number and whether they are the last."""
     encoded: list[bytes] = []
     count = 0
     for block in blocks:
-        if count >= _PIECE:
+        if count >= PIECE:
             yield b"".join(encoded), count, False
             encoded, count = [], 0
         encoded.append(block.bytes_.getvalue())
@@ -128,27 +131,37 @@ class EntryReader:
         self._expression = self._fields(decoded["fields"])
         self._pattern: Any = None
 
-    def read(self, encoded: bytes, *, many: bool) -> Entries:
-        """Decode entries; set `many` if it is worth compiling an expression."""
+    def read(self, encoded: bytes, *, many: bool) -> Iterator[Entries]:
+        """Decode entries, in parts of bounded memory; set `many` if it is worth compiling an expression."""
         if many and self._pattern is None and len(self._expression) <= _MOST_EXPRESSION:
             self._pattern = re.compile(self._expression, re.DOTALL)
             re.purge()  # which would keep up to 512 expressions, of a megabyte each
-        for pattern in (self._pattern, None) if self._pattern else (None,):
-            columns = list(zip(*self._rows(encoded, pattern), strict=True))
-            if self._is_exact(columns):
-                break
-        return Entries(columns, self.indexes, _Integers())
+        position = end = 0
+        while True:
+            for pattern in (self._pattern, None) if self._pattern else (None,):
+                rows, end = self._rows(encoded, position, pattern)
+                columns = list(zip(*rows, strict=True))
+                if self._is_exact(columns):
+                    break
+            yield Entries(columns, self.indexes, _Integers())
+            position = end
+            if position >= len(encoded):
+                return
 
-    def _rows(self, encoded: bytes, pattern: Any) -> Iterator[Row]:
-        position, stream = 0, BytesIO(encoded)
-        while position < len(encoded):
-            for match in iter(pattern.scanner(encoded, position).match, None) if pattern else ():
-                yield match.groups()
+    def _rows(self, encoded: bytes, position: int, pattern: Any) -> tuple[list[Row], int]:
+        """Return entries from a position on, as many as fit into memory, and where they end."""
+        rows: list[Row] = []
+        most, stream = max(1, _MOST_VALUES // self._next), BytesIO(encoded)
+        while position < len(encoded) and len(rows) < most:
+            matches = iter(pattern.scanner(encoded, position).match, None) if pattern else ()
+            for match in islice(matches, most - len(rows)):
+                rows.append(match.groups())
                 position = match.end()
-            if position < len(encoded):
+            if position < len(encoded) and len(rows) < most:
                 stream.seek(position)
-                yield self._encode(cast("Record", fastavro.schemaless_reader(stream, self._schema, None)))
+                rows.append(self._encode(cast("Record", fastavro.schemaless_reader(stream, self._schema, None))))
                 position = stream.tell()
+        return rows, position
 
     def partition(self, encoded: bytes) -> Record:
         """Return the decoded partition of an entry."""

@@ -155,12 +155,16 @@ class ManifestReader(msgspec.Struct, frozen=True):
         for number, (encoded, count, is_last) in enumerate(join_blocks(blocks)):
             reader = reader or self._entry_reader(blocks, encoded)
             if number >= first:
-                entries = reader.read(encoded, many=many)
-                if len(entries.encoded("status")) != count:
+                parts, decoded = [], 0
+                for entries in reader.read(encoded, many=many):
+                    selected = [status in statuses for status in entries.integers("status")]
+                    decoded += len(selected)
+                    kept = entries if all(selected) else entries.select(selected)
+                    parts.append(self._convert(manifest, kept, reader))
+                if decoded != count:
                     raise ValueError("a block has another number of entries than it declares")
-                selected = [status in statuses for status in entries.integers("status")]
-                entries = entries if all(selected) else entries.select(selected)
-                yield ManifestPiece(number, *self._convert(manifest, entries, reader), is_last)
+                files = pa.concat_batches([files for files, _ in parts])
+                yield ManifestPiece(number, files, [key for _, keys in parts for key in keys], is_last)
 
     def _entry_reader(self, blocks: Any, encoded: bytes) -> EntryReader:
         """Return a reader for the columns of this table and of the first entry in `encoded`."""

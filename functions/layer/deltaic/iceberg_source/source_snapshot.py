@@ -23,6 +23,7 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import MalformedRequest, UnsupportedOperation
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.delta_schema import NAME_MAPPING, ColumnHistory, DeltaSchema
+from deltaic.iceberg_source.manifest_entries import PIECE
 from deltaic.iceberg_source.manifest_files import (
     ManifestPiece,
     ManifestReader,
@@ -235,7 +236,10 @@ class IcebergSnapshot(Snapshot):
     def _bases(self) -> list[str]:
         """Keys of the files of each manifest with their deletes, as clients see them."""
         view = [self._view, [manifest.path for manifest in self._delete_manifests]]
-        return [sha256(f"pieces of {manifest.path} {view}".encode()).hexdigest()[:32] for manifest in self._manifests]
+        return [
+            sha256(f"pieces of {PIECE} of {manifest.path} {view}".encode()).hexdigest()[:32]
+            for manifest in self._manifests
+        ]
 
     def _pieces(
         self, file_filter: FileFilter | None, first: int, first_piece: int = 0
