@@ -161,20 +161,21 @@ def redirected(trial: Trial, service: str, address: str) -> Callable[[str], Any]
 
 @contextmanager
 def missing_layer(proof: Proof) -> Iterator[Trial]:
-    """Publish a version of a function that cannot import its packages."""
+    """Let requests reach code of a function that cannot import its packages."""
     functions, archive = proof.stack.client("lambda"), io.BytesIO()
     function = {"FunctionName": proof.trial.stack.resources["ListShares"]}
     version = functions.get_alias(**function, Name="live")["FunctionVersion"]
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("app.py", "import package_of_a_missing_layer")
     functions.update_function_code(**function, ZipFile=archive.getvalue())
-    broken = functions.publish_version(**function)["Version"]
-    functions.update_alias(**function, Name="live", FunctionVersion=broken)
-    yield proof.trial
-    functions.update_alias(**function, Name="live", FunctionVersion=version)
-    bucket, key = proof.trial.stack.packages["ListShares"]
-    functions.update_function_code(**function, S3Bucket=bucket, S3Key=key)
-    functions.delete_function(**function, Qualifier=broken)
+    # Not a new version, because the numbers of versions are not used again, and other tests count them.
+    functions.update_alias(**function, Name="live", FunctionVersion="$LATEST")
+    try:
+        yield proof.trial
+    finally:
+        functions.update_alias(**function, Name="live", FunctionVersion=version)
+        bucket, key = proof.trial.stack.packages["ListShares"]
+        functions.update_function_code(**function, S3Bucket=bucket, S3Key=key)
 
 
 @contextmanager
@@ -182,10 +183,18 @@ def stale_cache(proof: Proof) -> Iterator[Trial]:
     """Keep answers of the authorizer longer than the row allows."""
     gateway, api = proof.stack.client("apigateway"), {"restApiId": proof.stack.deployment.api_id}
     [authorizer] = gateway.get_authorizers(**api)["items"]
-    assert authorizer["authorizerResultTtlInSeconds"] >= 1
-    change = {"op": "replace", "path": "/authorizerResultTtlInSeconds", "value": "60"}
-    gateway.update_authorizer(**api, authorizerId=authorizer["id"], patchOperations=[change])
-    yield replace(proof.trial, cache_seconds=1.0)
+    before = authorizer["authorizerResultTtlInSeconds"]
+    assert before >= 1
+
+    def keep(seconds: int) -> None:
+        change = {"op": "replace", "path": "/authorizerResultTtlInSeconds", "value": str(seconds)}
+        gateway.update_authorizer(**api, authorizerId=authorizer["id"], patchOperations=[change])
+
+    keep(60)
+    try:
+        yield replace(proof.trial, cache_seconds=1.0)
+    finally:
+        keep(before)
 
 
 @contextmanager
@@ -195,9 +204,11 @@ def missing_file(proof: Proof) -> Iterator[Trial]:
     bodies = {item["Key"]: s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read() for item in listing}
     for key in bodies:
         s3.delete_object(Bucket=bucket, Key=key)
-    yield proof.trial
-    for key, body in bodies.items():
-        s3.put_object(Bucket=bucket, Key=key, Body=body)
+    try:
+        yield proof.trial
+    finally:
+        for key, body in bodies.items():
+            s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
 @contextmanager
@@ -216,8 +227,10 @@ def unlimited_stage(proof: Proof) -> Iterator[Trial]:
         gateway.update_stage(**stage, stageName="delta-sharing", patchOperations=[change])
 
     limit("0")
-    yield replace(proof.trial, on_aws=True)
-    limit("100")
+    try:
+        yield replace(proof.trial, on_aws=True)
+    finally:
+        limit("100")
 
 
 def missing_files(proof: Proof) -> AbstractContextManager[Trial]:
@@ -251,9 +264,11 @@ def access_log(line: str) -> Fault:
         settings = {"LoggingEnabled": {"TargetBucket": lake, "TargetPrefix": "fault-log/"}}
         s3.put_bucket_logging(Bucket=lake, BucketLoggingStatus=settings)
         s3.put_object(**log, Body=line.encode())
-        yield proof.trial
-        s3.put_bucket_logging(Bucket=lake, BucketLoggingStatus={})
-        s3.delete_object(**log)
+        try:
+            yield proof.trial
+        finally:
+            s3.put_bucket_logging(Bucket=lake, BucketLoggingStatus={})
+            s3.delete_object(**log)
 
     return fault
 
