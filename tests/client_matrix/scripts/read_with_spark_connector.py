@@ -24,7 +24,7 @@ def start() -> Any:
         return session("connector", S3Access(), tests=True, jars=[Path(JARS).absolute()])
     from pyspark.sql import SparkSession
 
-    settings = {
+    settings: dict[str, Any] = {
         "spark.driver.extraClassPath": JARS,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
