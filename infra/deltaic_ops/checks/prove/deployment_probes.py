@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from deltaic.storage.locations import Location
+
 from deltaic_ops.checks.prove.probes import Trial
-from deltaic_ops.checks.prove.trial_catalog import split_location
 from deltaic_ops.inspection.findings import Finding, judge, not_asked
 
 
@@ -50,7 +51,7 @@ def check_access_log(trial: Trial) -> Iterator[Finding]:
     from deltaic_pipeline.usage_log.log_lines import UNDERSTOOD, fetch_rows
 
     check, s3 = "usage can read the access log of S3", trial.target.client("s3")
-    settings = s3.get_bucket_logging(Bucket=split_location(trial.catalog.location)[0]).get("LoggingEnabled", {})
+    settings = s3.get_bucket_logging(Bucket=Location.parse(trial.catalog.location).bucket).get("LoggingEnabled", {})
     bucket, prefix = settings.get("TargetBucket"), settings.get("TargetPrefix")
     logs = s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents") if settings else None
     if not logs:

@@ -13,11 +13,12 @@ import httpx
 from delta_sharing_conformance.client import BOTH, SharingClient, segments
 from delta_sharing_conformance.files import files_of
 from deltaic.catalog.items import Recipient
+from deltaic.storage.locations import Location
 
 from deltaic_ops.checks.doctor.examination import CheckContext
 from deltaic_ops.checks.doctor.table_reads import check_streaming
 from deltaic_ops.checks.endpoint_checks import AGENT
-from deltaic_ops.checks.prove.trial_catalog import LONG, PLAIN, SCHEMA, SHARE, WIDE, TrialCatalog, split_location
+from deltaic_ops.checks.prove.trial_catalog import LONG, PLAIN, SCHEMA, SHARE, WIDE, TrialCatalog
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.inspection.findings import Finding, Verdict, judge, not_asked
 
@@ -150,8 +151,9 @@ def check_if_range(trial: Trial) -> Iterator[Finding]:
     """Send an unsigned If-Range with a signed Range: the answer must be the range, not the whole object."""
     reply = trial.client.ask("POST", f"{path_of(PLAIN)}/query", body={})
     address = urlsplit(next(files_of(reply.lines or [])).url or "")
-    bucket, folder = split_location(f"{trial.catalog.location}/{PLAIN}/")
-    parameters = {"Bucket": bucket, "Key": folder + unquote(address.path.partition(folder)[2]), "Range": _RANGE}
+    table = Location.parse(f"{trial.catalog.location}/{PLAIN}")
+    key = table.key_prefix + unquote(address.path.partition(table.key_prefix)[2])
+    parameters = {"Bucket": table.bucket, "Key": key, "Range": _RANGE}
     url = trial.target.client("s3").generate_presigned_url("get_object", Params=parameters, ExpiresIn=60)
     response = trial.client.http.get(url, headers={"Range": _RANGE, "If-Range": '"another"'})
     observed, remedy = f"{response.status_code}, {len(response.content)} bytes", "do not rely on signed ranges"

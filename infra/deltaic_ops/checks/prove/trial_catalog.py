@@ -12,6 +12,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.items import Recipient
 from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic.storage.locations import Location
 
 SHARE, SCHEMA, READER = "deltaic_prove", "trial", "deltaic_prove_reader"
 COMMENT = "Created by deltaic prove, which also removes it"
@@ -74,10 +75,10 @@ class TrialCatalog:
             self.admin.shares.delete(SHARE, force=True)
         with suppress(NotFound):
             self.admin.recipients.delete(READER)
-        for bucket, prefix in (split_location(f"{folder}/") for folder in (self.location, self.encrypted) if folder):
-            for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-                for entry in page.get("Contents", ()):
-                    self.s3.delete_object(Bucket=bucket, Key=entry["Key"])
+        for folder in (Location.parse(uri) for uri in (self.location, self.encrypted) if uri):
+            pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=folder.bucket, Prefix=folder.key_prefix)
+            for entry in (entry for page in pages for entry in page.get("Contents", ())):
+                self.s3.delete_object(Bucket=folder.bucket, Key=entry["Key"])
 
     def _write_tables(self) -> dict[str, str]:
         """Write the tables, and return their locations by name."""
@@ -103,18 +104,13 @@ class TrialCatalog:
             {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
             *({"add": {"path": f"part-{number:044d}.parquet", **add}} for number in range(files)),
         ]
-        bucket, key = split_location(f"{self.location}/{name}/_delta_log/{0:020d}.json")
-        self.s3.put_object(Bucket=bucket, Key=key, Body="\n".join(map(json.dumps, lines)).encode())
+        table = Location.parse(f"{self.location}/{name}")
+        key = f"{table.key_prefix}_delta_log/{0:020d}.json"
+        self.s3.put_object(Bucket=table.bucket, Key=key, Body="\n".join(map(json.dumps, lines)).encode())
 
 
 def trial_folder(location: str) -> str:
     """Return the folder below a location that only trials use, because they delete it; raises InvalidParameter."""
-    if not location.startswith("s3://") or not split_location(location)[0]:
+    if not location.startswith("s3://") or not urlsplit(location).netloc:
         raise InvalidParameter(f"location '{location}' is not in a bucket: use s3://bucket/folder")
-    return f"{location.rstrip('/')}/deltaic-prove-trial"
-
-
-def split_location(location: str) -> tuple[str, str]:
-    """Return the bucket and the key of an S3 URL."""
-    address = urlsplit(location)
-    return address.netloc, address.path.lstrip("/")
+    return f"{Location.parse(location).uri}/deltaic-prove-trial"

@@ -41,6 +41,8 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     deltaic --stack deltaic-dev prove s3://lake/prove
     deltaic prove s3://lake/prove --encrypted-location s3://vault/prove
     """
+    from deltaic.storage.endpoints import is_aws
+
     from deltaic_ops.checks.doctor.examination import examine
     from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS, verify
     from deltaic_ops.checks.prove.probes import Trial, latencies
@@ -53,7 +55,7 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     encrypted, storage = trial_folder(encrypted_location) if encrypted_location else "", cli.connection.storage_options
     catalog = TrialCatalog(cli.admin, context.client("s3"), storage, trial_folder(location), encrypted, files)
     stack = read_stack(context.client("cloudformation"), context.stack)
-    on_aws = ".amazonaws.com" in str(context.client("sts").meta.endpoint_url)
+    on_aws = is_aws(context.client("sts").meta.endpoint_url)
     cli.note(f"writes {files * 150 // 1_000_000 + 5} MB to {catalog.location}, and deletes it at the end")
     cli.note(f"sends about 1,000 requests to {stack.name}: takes three minutes, costs less than 0.10 USD")
     cli.confirm(f"Prove stack {stack.name}?", yes=yes)
