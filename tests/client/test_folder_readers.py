@@ -17,7 +17,8 @@ import pytest
 from client.provider import SCHEMA, SHARE
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.log import DeltaLog
-from deltaic_ops.inspection.shared_schema import SharedSchema, folder_limits
+from deltaic_ops.inspection.client_limits import folder_limits
+from deltaic_ops.inspection.shared_schema import SharedSchema
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from golden.library import names

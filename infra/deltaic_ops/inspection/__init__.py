@@ -5,6 +5,7 @@ Modules behind `deltaic lint s3://lake/orders` and the warnings of `deltaic tabl
     survey              read the Delta log and some Parquet footers: features, sizes, statistics
     table_lint          report problems that recipients of the table would have
     table_facts         describe the latest version, and which clients can read it
+    client_limits       describe what clients cannot read, or return wrongly
     shared_schema       read columns; check that row filters and hidden columns match them
     filter_checks, view_checks  check tables and grants, and the SQL of views, before they are stored
     folder_contents     read SKILL.md and MLmodel in folders of skills and models

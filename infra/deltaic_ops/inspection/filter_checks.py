@@ -23,16 +23,9 @@ from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
+from deltaic_ops.inspection.client_limits import folder_limits, history_limits, iceberg_limits
 from deltaic_ops.inspection.folder_contents import tables_below
-from deltaic_ops.inspection.shared_schema import (
-    SchemaReader,
-    SharedSchema,
-    check_filter,
-    check_hidden,
-    folder_limits,
-    history_limits,
-    iceberg_limits,
-)
+from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema, check_filter, check_hidden
 from deltaic_ops.inspection.survey import survey
 from deltaic_ops.inspection.table_lint import lint_warnings
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deltaic.catalog.items import Storage, Table
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.features import (
-    COLUMN_MAPPING,
-    TYPE_WIDENING,
-    VARIANT_SHREDDING,
-    change_data_enabled,
-    live_features,
     partition_values_in_files,
-    supported_features,
 )
 from deltaic.delta.schema_string import read_schema
 from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, UnsupportedOperation
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
-_UNSUPPORTED_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
-_SAFE_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
 """Types whose partition values contain no space and no non-ASCII letter."""
 
 LAKE_FORMATION = (
@@ -226,87 +218,6 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
                 f"Hide '{field['name']}' too, if it is a partition column"
             )
     return tuple(by_name[name.lower()] for name in columns)
-
-
-def unsupported_in_folders(schema: SharedSchema) -> frozenset[str]:
-    """Return the features of a table that deltalake and polars cannot read from its folder."""
-    return supported_features(schema.protocol) & _UNSUPPORTED_IN_FOLDERS
-
-
-def is_odd(path: str) -> bool:
-    """Return whether a path has a space or a non-ASCII letter, which some clients encode wrongly."""
-    return " " in path or not path.isascii()
-
-
-def folder_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for recipients with credentials for the table's folder (deltalake 1.6, polars 2.1)."""
-    if is_odd(schema.location):
-        yield (
-            f"deltalake and polars get 403 for '{schema.location}', whose path has a space or a non-ASCII letter: "
-            "move the table, or add access mode url"
-        )
-    if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
-        yield (
-            "the table uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
-            "and polars rejects the table; QueryBuilder of deltalake reads it"
-        )
-        if schema.metadata.partition_columns:
-            yield (
-                "delta_scan of DuckDB silently returns nulls in the partition columns of a table with column mapping: "
-                "query the rows of deltalake's QueryBuilder with DuckDB"
-            )
-    if unsupported := unsupported_in_folders(schema):
-        yield f"deltalake and polars cannot read {', '.join(sorted(unsupported))}: add access mode url"
-    odd = set(schema.metadata.partition_columns)
-    odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_SAFE_IN_PATHS)}
-    if odd:
-        yield (
-            f"values of {', '.join(sorted(odd))} may put a space or a non-ASCII letter into paths, and polars does not "
-            "find such files; QueryBuilder of deltalake does"
-        )
-
-
-def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
-    """Yield the reason why Iceberg clients cannot read a table with this schema; nothing if they can."""
-    from deltaic.iceberg.table_schema import iceberg_schema
-
-    try:
-        iceberg_schema(schema.metadata)
-    except DeltaicError as refusal:
-        yield refusal.message
-
-
-def iceberg_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for Iceberg clients: why they cannot read the table, or what some of them misread."""
-    refusals = list(incompatible_with_iceberg(schema))
-    yield from refusals or misread_by_iceberg_clients(schema)
-
-
-def misread_by_iceberg_clients(schema: SharedSchema) -> Iterator[str]:
-    """Yield where Iceberg clients return nulls without an error (pyiceberg-core 0.11, ClickHouse 26.9)."""
-    is_mapped = COLUMN_MAPPING in live_features(schema.protocol, schema.metadata)
-    nested = (
-        [] if is_mapped else [field["name"] for field in _fields(schema.metadata) if isinstance(field["type"], dict)]
-    )
-    if columns := [*schema.metadata.partition_columns, *nested]:
-        yield (
-            f"iceberg-rust (DataFusion, pyiceberg-core) silently returns nulls in {', '.join(columns)}: it reads "
-            "neither partition values nor nested columns without field ids; pyiceberg with PyArrow does"
-        )
-    if is_mapped:
-        yield (
-            "ClickHouse silently returns nulls in renamed columns if the files were written before column mapping; "
-            "pyiceberg, Spark and DuckDB read them"
-        )
-
-
-def history_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for recipients with whom a table's history is shared."""
-    if not change_data_enabled(schema.metadata):
-        yield (
-            "the table has no change data feed, so recipients can read earlier versions, but not changes: set the "
-            "table property delta.enableChangeDataFeed to true; the feed starts with the next version"
-        )
 
 
 def _check_files(schema: SharedSchema) -> None:

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableUnreadable
 
-from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema, is_odd
+from deltaic_ops.inspection.client_limits import is_odd
+from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 from deltaic_ops.inspection.table_facts import TableFacts, facts_of
 
 if TYPE_CHECKING:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.items import Table
 from deltaic.delta.features import PARQUET_MISREADS
 
-from deltaic_ops.inspection.shared_schema import (
-    SchemaReader,
-    SharedSchema,
+from deltaic_ops.inspection.client_limits import (
     folder_limits,
     incompatible_with_iceberg,
     is_odd,
     misread_by_iceberg_clients,
     unsupported_in_folders,
 )
+from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 
 if TYPE_CHECKING:
     from deltaic.delta.snapshot import Snapshot

@@ -10,8 +10,9 @@ from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_DEFAUL
 from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
+from deltaic_ops.inspection.client_limits import folder_limits, history_limits, iceberg_limits
 from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
-from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, history_limits, iceberg_limits
+from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.inspection.survey import Survey
 
 MANY_COMMITS = 100
