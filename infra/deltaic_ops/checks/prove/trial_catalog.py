@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -111,6 +110,6 @@ class TrialCatalog:
 
 def trial_folder(location: str) -> str:
     """Return the folder below a location that only trials use, because they delete it; raises InvalidParameter."""
-    if not location.startswith("s3://") or not urlsplit(location).netloc:
+    if not location.startswith("s3://") or location == "s3://":
         raise InvalidParameter(f"location '{location}' is not in a bucket: use s3://bucket/folder")
     return f"{Location.parse(location).uri}/deltaic-prove-trial"
