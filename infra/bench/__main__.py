@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import components, reference, report, rivals
-from bench.figures import Figure, amount, table
+from bench import components, reference, report
+from bench.figures import Figure, amount
 from bench.object_store import ObjectStore
 from bench.scenarios import Bench, write_logs
 from bench.server_comparison import compare
@@ -18,7 +18,6 @@ from bench.serving import service
 
 QUICK = [1_000, 10_000, 100_000]
 MILLION = 1_000_000
-_IMPORTS = {"list_shares": 250, "get_table_version": 400, "get_table_metadata": 400, "query_table": 400}
 TOKEN_LENGTH = 930
 """Typical number of characters in an AWS session token."""
 
@@ -52,8 +51,9 @@ def main() -> int:
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = options.state.resolve()
     figures = _measure(state, options.sizes, options.warm, options.beside)
-    print(table(figures))
-    if not options.no_report:
+    if options.no_report:
+        print("\n".join(report.report_lines(figures, report.machine(load))))
+    else:
         existing, machine = report.read(options.report) if options.add else ([], {})
         report.write(report.merge_figures(existing, figures), options.report, machine or report.machine(load))
         _log(f"written: {options.report / 'report.md'}")
@@ -95,18 +95,13 @@ def _show(figures: Iterator[Figure]) -> Iterator[Figure]:
 def _measure_parts() -> Iterator[Figure]:
     _log("signing and rendering alone, compared with boto3 and json")
     for length, step in ((0, "without a session token"), (TOKEN_LENGTH, "with a session token")):
-        reference_value = rivals.run_rival("presign", "500", str(length))["us"]
+        reference_value = components.presign_microseconds(500, length)
         for name, value in components.line_microseconds(10_000, length).items():
             bar = reference_value / 50 if length else None
             yield Figure("sign + line", f"{name}, {step}", value, "us", bar, "boto3 + json.dumps", reference_value)
     _log("an Iceberg manifest")
     converted, decoded = components.manifest_microseconds(10_000)
     yield Figure("Iceberg manifest", "CPU per file", converted, "us", decoded, "fastavro, decoding only", decoded)
-    _log("imports")
-    for endpoint, bar in _IMPORTS.items():
-        wall, cpu = components.import_seconds(endpoint)
-        yield Figure("imports", endpoint, wall * 1000, "ms", bar)
-        yield Figure("imports", f"{endpoint}, CPU", cpu * 1000, "ms")
 
 
 def _log_size(files: int, step: str) -> None:

@@ -1,44 +1,17 @@
-"""Measure parts of the server without HTTP: signing URLs, rendering lines, and the imports of each function."""
+"""Measure parts of the server without HTTP: signing URLs, rendering lines and reading Iceberg manifests."""
 
 import base64
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import time
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench import measured_tables
 
 if TYPE_CHECKING:
     from deltaic.delta.scan.file_batches import FileBatch
     from deltaic.storage.table_urls import TableUrls
-
-ROOT = Path(__file__).parent.parent.parent
-_IMPORT = """
-import sys, time
-sys.modules["numpy"] = sys.modules["pandas"] = None
-began, worked = time.perf_counter(), time.process_time()
-import app
-print(time.perf_counter() - began, time.process_time() - worked)
-"""
-"""Script that times the import of a function while hiding numpy and pandas, which the Lambda layer does not contain."""
-
-
-def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
-    """Return the wall-clock and CPU seconds to import an endpoint's function in a new process, each the minimum."""
-    folder = ROOT / "functions" / "api" / endpoint
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
-    runs = []
-    for _ in range(times):
-        result = subprocess.run(
-            [sys.executable, "-c", _IMPORT], env=environment, cwd=folder, capture_output=True, text=True, check=True
-        )
-        runs.append([float(seconds) for seconds in result.stdout.splitlines()[-1].split()])
-    return min(wall for wall, _ in runs), min(cpu for _, cpu in runs)
 
 
 def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
@@ -82,6 +55,43 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
             best = min(best, time.process_time() - began)
         figures[kind] = best / lines * 1e6
     return figures
+
+
+def presign_microseconds(lines: int, token_length: int) -> float:
+    """Sign URLs with boto3 and dump file lines; return CPU microseconds per line, the minimum of three runs."""
+    import boto3
+    from botocore.config import Config
+
+    client: Any = boto3.client(
+        "s3",
+        endpoint_url="http://127.0.0.1:9",
+        region_name="us-east-1",
+        aws_access_key_id="ASIAEXAMPLEEXAMPLE00",
+        aws_secret_access_key="x" * 40,
+        aws_session_token="t" * token_length,
+        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+    )
+    adds = [measured_tables.add(number, lines) for number in range(lines)]
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        for add in adds:
+            url = client.generate_presigned_url(
+                "get_object", Params={"Bucket": "bench", "Key": f"logs/{add['path']}"}, ExpiresIn=3600
+            )
+            line = {
+                "file": {
+                    "url": url,
+                    "id": str(add["path"]),
+                    "partitionValues": add["partitionValues"],
+                    "size": add["size"],
+                    "stats": add["stats"],
+                    "expirationTimestamp": 1,
+                }
+            }
+            json.dumps(line).encode()
+        best = min(best, time.process_time() - began)
+    return best / lines * 1e6
 
 
 def manifest_microseconds(files: int) -> tuple[float, float]:

@@ -1,6 +1,6 @@
-"""Measured values with their goals, and their formatting as a text table."""
+"""Measured values with their goals, and their formatting."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,27 +44,6 @@ def amount(value: float | None, unit: str) -> str:
         return ""
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2  # noqa: PLR2004 -- decades
     return f"{value:,.{digits}f} {unit}"
-
-
-def table(figures: Sequence[Figure]) -> str:
-    """Format figures as a text table with the columns figure, value, goal, competitor and ratio."""
-    rows = [("measured", "figure", "value", "goal", "", "compared with", "ratio")]
-    rows += [
-        (
-            figure.subject,
-            figure.name,
-            amount(figure.value, figure.unit),
-            amount(figure.bar, figure.unit),
-            {True: "met", False: "MISSED", None: ""}[figure.holds],
-            f"{figure.rival}: {amount(figure.theirs, figure.unit)}" if figure.rival else "",
-            amount(figure.ratio, "x").strip(),
-        )
-        for figure in figures
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
 
 
 def files_subject(count: int) -> str:

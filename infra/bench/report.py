@@ -29,7 +29,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     folder.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "figures": [figure.as_json() for figure in figures]}
     (folder / "figures.json").write_text(json.dumps(content, indent=1) + "\n")
-    page = [*_report_lines(figures, machine), *_cold_starts(folder / cold.NAME)]
+    page = [*report_lines(figures, machine), *_cold_starts(folder / cold.NAME)]
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
@@ -69,7 +69,8 @@ def machine(load: float) -> dict[str, object]:
     }
 
 
-def _report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]:
+def report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]:
+    """Return the lines of the Markdown page about these figures, without cold starts."""
     tables = [figure for figure in figures if figure.subject.endswith(" files") and " of " not in figure.subject]
     sizes = list(dict.fromkeys(figure.subject for figure in tables))
     parts = [
@@ -80,8 +81,8 @@ def _report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> l
         "",
         "* **Tables** are Delta logs (a checkpoint and ten commits) in SeaweedFS on the same machine.",
         "* **Server**: the Lambda handlers behind the local gateway, as `deltaic serve` runs them. The URLs",
-        "  have a session token as long as on AWS. The client is a raw socket.",
-        "* **Competitors** run in separate processes in the same run, with the same store.",
+        "  have a session token as long as on AWS.",
+        "* **Competitors** run in the same run, with the same store.",
         "* **fresh** is a table's first query in a new process, **warm** a later one in the same process.",
         "* **CPU** is that of the gateway process, and more reliable than times, which are minimums.",
         "",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import measured_tables, process, rivals
 from bench.figures import Figure, files_subject
-from bench.http_timing import Client, Timing, decode_chunks
+from bench.http_timing import Client, Timing
 from bench.object_store import BUCKET, ObjectStore
 from bench.serving import Server, Service, row_filtered
 
@@ -76,7 +76,7 @@ class Bench:
 
     def _rival(self, name: str) -> dict[str, float]:
         self.log("deltalake: open, list files")
-        return rivals.run_rival("deltalake", f"s3://{BUCKET}/{name}", self.objects.endpoint)
+        return rivals.run_deltalake(f"s3://{BUCKET}/{name}", self.objects.endpoint)
 
     def _fresh(self, subject: str, name: str, files: int, server: Server, rival: dict[str, float]) -> Iterator[Figure]:
         self.log("first query of the process, of another table")
@@ -210,7 +210,7 @@ class Bench:
             body = {"maxFiles": PAGE} | ({"pageToken": token} if token else {})
             answer = server.client.query(name, json.dumps(body).encode(), keep=True)
             times.append(answer.last)
-            last = decode_chunks(answer.body).rstrip(b"\n").rpartition(b"\n")[2]
+            last = answer.body.rstrip(b"\n").rpartition(b"\n")[2]
             token = json.loads(last)["endStreamAction"].get("nextPageToken", "")
         first = server.client.query(name, json.dumps({"maxFiles": PAGE}).encode()).last
         last_pages = min(times[-3:])

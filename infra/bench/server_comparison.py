@@ -12,7 +12,6 @@ import msgspec
 
 from bench import measured_tables, process
 from bench.figures import Figure, files_subject
-from bench.http_timing import decode_chunks
 from bench.scenarios import Cost, cost_of
 from bench.serving import Server
 
@@ -90,11 +89,11 @@ def compare(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -
 
 
 def files_of(body: bytes) -> dict[str, int]:
-    """Return the file sizes by id in a chunked response body; raises RuntimeError if a file occurs twice."""
+    """Return the file sizes by id in a response body; raises RuntimeError if a file occurs twice."""
     sizes: dict[str, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     count = 0
-    for text in decode_chunks(body).splitlines():
+    for text in body.splitlines():
         if file := decoder.decode(text).file:
             sizes[file.id] = file.size
             count += 1

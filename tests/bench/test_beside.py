@@ -64,13 +64,13 @@ def figures(files: int, ours: dict[str, int], theirs: dict[str, int]) -> dict[st
     return {figure.name: figure for figure in figures_by_name}
 
 
-def test_files_are_read_from_chunks_of_any_length() -> None:
-    assert files_of(chunked(answer({"a": 1, "b": 2}), 7)) == {"a": 1, "b": 2}
+def test_files_are_read_from_the_lines() -> None:
+    assert files_of(answer({"a": 1, "b": 2})) == {"a": 1, "b": 2}
 
 
 def test_repeated_file_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="1 files were returned twice"):
-        files_of(chunked(answer({"a": 1}) + answer({"a": 1})))
+        files_of(answer({"a": 1}) + answer({"a": 1}))
 
 
 def test_every_figure_has_the_value_of_the_other_server() -> None:
