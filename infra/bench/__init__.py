@@ -9,5 +9,5 @@
     components, rivals              URL signing and JSON rendering without HTTP, compared with boto3 and deltalake
     report                          the results as JSON and as a Markdown page
 
-`cold` measures cold starts, and `datasets` measures runs of the pipeline. No test depends on the results.
+`cold` measures cold starts. No test depends on the results.
 """
