@@ -1,4 +1,4 @@
-"""Measure the cost of responses, always compared with a competitor or a lower bound in the same run.
+"""Measure the cost of responses, and compare it with the reference server over the same tables.
 
 `python -m bench`, from tables to a report:
 
@@ -6,7 +6,7 @@
     serving, http_timing            our server, started like `deltaic serve`, timed over new connections
     scenarios, figures, process     the measured requests, with the goal and the cost of each
     reference, server_comparison    the reference Delta Sharing server over the same tables, measured in the same way
-    components, rivals              URL signing and JSON rendering without HTTP, compared with boto3 and deltalake
+    components                      URL signing, JSON rendering and Iceberg manifests without HTTP
     report                          the results as JSON and as a Markdown page
 
 `cold` measures cold starts. No test depends on the results.

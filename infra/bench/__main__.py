@@ -32,9 +32,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="folder for the report")
     parser.add_argument("--warm", type=int, default=5, help="number of warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print the figures, write no report")
-    parser.add_argument(
-        "--add", action="store_true", help="keep figures of the last report that this run does not measure"
-    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     options = parser.parse_args()
     if options.warm < 1:
@@ -54,8 +51,7 @@ def main() -> int:
     if options.no_report:
         print("\n".join(report.report_lines(figures, report.machine(load))))
     else:
-        existing, machine = report.read(options.report) if options.add else ([], {})
-        report.write(report.merge_figures(existing, figures), options.report, machine or report.machine(load))
+        report.write(figures, options.report, report.machine(load))
         _log(f"written: {options.report / 'report.md'}")
     not_met = [figure for figure in figures if figure.holds is False]
     _log(f"{len(not_met)} of {sum(figure.bar is not None for figure in figures)} goals missed")
@@ -93,12 +89,10 @@ def _show(figures: Iterator[Figure]) -> Iterator[Figure]:
 
 
 def _measure_parts() -> Iterator[Figure]:
-    _log("signing and rendering alone, compared with boto3 and json")
+    _log("signing and rendering alone")
     for length, step in ((0, "without a session token"), (TOKEN_LENGTH, "with a session token")):
-        reference_value = components.presign_microseconds(500, length)
         for name, value in components.line_microseconds(10_000, length).items():
-            bar = reference_value / 50 if length else None
-            yield Figure("sign + line", f"{name}, {step}", value, "us", bar, "boto3 + json.dumps", reference_value)
+            yield Figure("sign + line", f"{name}, {step}", value, "us")
     _log("an Iceberg manifest")
     converted, decoded = components.manifest_microseconds(10_000)
     yield Figure("Iceberg manifest", "CPU per file", converted, "us", decoded, "fastavro, decoding only", decoded)

@@ -19,23 +19,12 @@ from deltaic_ops.local.embedded import free_port
 
 from bench.http_timing import Client
 from bench.object_store import REGION
-from bench.server_comparison import LARGE, Rival
+from bench.server_comparison import Rival
 from bench.serving import Server, wait_until_loaded
 
 NAME = "reference server"
 TOKEN = "benchmark-of-both"  # noqa: S105 -- for a server that only this machine can reach
 STOP_SECONDS = 10.0
-_GOALS = {
-    ("fresh process: first byte", 100_000): 100,
-    ("fresh process: first byte", LARGE): 500,
-    ("fresh process: last byte", 10_000): 10,
-    ("fresh process: last byte", 100_000): 10,
-    ("fresh process: last byte", LARGE): 10,
-    ("warm process: last byte", 100_000): 5,
-    ("warm process: peak memory", 100_000): 8,
-    ("warm process: peak memory", LARGE): 15,
-}
-"""Goals by figure and number of files: how many times lower our value must be than the reference server's."""
 _UP = 1
 """Bit IFF_UP in the flags of a network interface: enabled. A new namespace also has disabled tunnel interfaces."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
@@ -68,9 +57,7 @@ def _is_up(interface: str) -> bool:
 def rival(folder: Path, store: Store, locations: Mapping[str, str], state: Path) -> Rival:
     """Return the built reference server in a folder as a competitor; `locations` are the measured tables by name."""
     shares = bench_shares(locations)
-    return Rival(
-        NAME, lambda: start_server(folder, store, shares, state), lambda name, files: _GOALS.get((name, files))
-    )
+    return Rival(NAME, lambda: start_server(folder, store, shares, state))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,28 +32,11 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
-def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
-    """Return the figures of the last report and the machine it was measured on; both empty without a report."""
-    if not (folder / "figures.json").exists():
-        return [], {}
-    content = json.loads((folder / "figures.json").read_text())
-    names = [field.name for field in fields(Figure)]
-    return [Figure(**{name: figure[name] for name in names}) for figure in content["figures"]], content["machine"]
-
-
-def merge_figures(existing: Sequence[Figure], figures: Sequence[Figure]) -> list[Figure]:
-    """Return existing figures, replaced by new ones of the same subject and name, and then other new figures."""
-    latest = {(figure.subject, figure.name): figure for figure in figures}
-    merged = [latest.pop((figure.subject, figure.name), figure) for figure in existing]
-    return [*merged, *latest.values()]
-
-
 def machine(load: float) -> dict[str, object]:
     """Return the date, machine and software versions of a run; `load` is the load per core when it started."""
     import os
 
     import boto3
-    import deltalake
     import pyarrow as pa
 
     return {
@@ -64,7 +46,6 @@ def machine(load: float) -> dict[str, object]:
         "python": platform.python_version(),
         "pyarrow": pa.__version__,
         "boto3": boto3.__version__,
-        "deltalake": deltalake.__version__,
         "load per core at the start": round(load, 1),
     }
 
@@ -82,7 +63,6 @@ def report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> li
         "* **Tables** are Delta logs (a checkpoint and ten commits) in SeaweedFS on the same machine.",
         "* **Server**: the Lambda handlers behind the local gateway, as `deltaic serve` runs them. The URLs",
         "  have a session token as long as on AWS.",
-        "* **Competitors** run in the same run, with the same store.",
         "* **fresh** is a table's first query in a new process, **warm** a later one in the same process.",
         "* **CPU** is that of the gateway process, and more reliable than times, which are minimums.",
         "",
@@ -130,7 +110,7 @@ def _against_rivals(figures: Sequence[Figure]) -> list[str]:
         for row in figures
         if row.theirs is not None and row.rival != NAME
     ]
-    return ["", "## Comparison with deltalake and boto3", "", *head, *rows]
+    return ["", "## Comparison with a hint, and with fastavro", "", *head, *rows]
 
 
 def _compared_with_reference(figures: Sequence[Figure]) -> list[str]:
@@ -147,17 +127,11 @@ def _compared_with_reference(figures: Sequence[Figure]) -> list[str]:
         "* URLs of the reference server have no session token.",
         "* Java's compiler and garbage collector use the second core. CPU is the most reliable figure.",
         "",
-        "| measured | figure | Deltaic | reference server | ratio | goal |",
-        "|---|---|---|---|---|---|",
+        "| measured | figure | Deltaic | reference server | ratio |",
+        "|---|---|---|---|---|",
         *(
             f"| {row.subject.removesuffix(suffix)} | {row.name} | {amount(row.value, row.unit).strip()} "
-            f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} | {_goal_of(row)} |"
+            f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} |"
             for row in compared
         ),
     ]
-
-
-def _goal_of(figure: Figure) -> str:
-    if figure.bar is None or figure.theirs is None:
-        return ""
-    return f"{amount(figure.theirs / figure.bar, '').strip()}, {'met' if figure.holds else '**missed**'}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bench import measured_tables, process, rivals
+from bench import measured_tables, process
 from bench.figures import Figure, files_subject
 from bench.http_timing import Client, Timing
 from bench.object_store import BUCKET, ObjectStore
@@ -48,9 +48,8 @@ class Bench:
     def of_size(self, files: int, *, warm: int) -> Iterator[Figure]:
         """Measure queries of a table in all scenarios: in a fresh process, warm, gzipped, pruned, paged and so on."""
         subject, name = files_subject(files), measured_tables.name(files)
-        rival = self._rival(name)
         with self.service.fresh() as server:
-            yield from self._fresh(subject, name, files, server, rival)
+            yield from self._fresh(subject, name, files, server)
             yield from self._warm(subject, name, server, warm)
             yield from self._small(subject, name, server)
             yield from self._pruned(subject, name, files, server)
@@ -74,11 +73,7 @@ class Bench:
                         raise RuntimeError("a response to a parallel query was incomplete")
         yield Figure(files_subject(files), f"{readers} parallel queries, all complete", min(times), "s", 0.8)
 
-    def _rival(self, name: str) -> dict[str, float]:
-        self.log("deltalake: open, list files")
-        return rivals.run_deltalake(f"s3://{BUCKET}/{name}", self.objects.endpoint)
-
-    def _fresh(self, subject: str, name: str, files: int, server: Server, rival: dict[str, float]) -> Iterator[Figure]:
+    def _fresh(self, subject: str, name: str, files: int, server: Server) -> Iterator[Figure]:
         self.log("first query of the process, of another table")
         first = self._cost(server, lambda client: client.query(SMALL))
         yield Figure(subject, "first query of a process, first byte (100 files)", _ms(first.timing.first), "ms")
@@ -89,22 +84,13 @@ class Bench:
         growth, peak = process.peak(server.pid) - before, process.peak(server.pid)
         large = files >= 1_000_000  # noqa: PLR2004 -- a million
         _check_complete(cost.timing, files)
-        yield Figure(
-            subject, "fresh: first byte", _ms(cost.timing.first), "ms", 150, "deltalake, open", _ms(rival["open"])
-        )
-        yield Figure(
-            subject,
-            "fresh: last byte, all URLs",
-            cost.timing.last,
-            "s",
-            10 if large else 1.5 if files == 100_000 else None,  # noqa: PLR2004 -- the promised sizes
-            "deltalake, add actions",
-            rival["listed"],
-        )
+        bar = 10 if large else 1.5 if files == 100_000 else None  # noqa: PLR2004 -- the promised sizes
+        yield Figure(subject, "fresh: first byte", _ms(cost.timing.first), "ms", 150)
+        yield Figure(subject, "fresh: last byte, all URLs", cost.timing.last, "s", bar)
         yield Figure(subject, "fresh: CPU per line", cost.cpu / cost.timing.lines * 1e6, "us")
         yield Figure(subject, "fresh: S3 requests per query", cost.requests, "", 18 if files == 100_000 else None)  # noqa: PLR2004
-        yield Figure(subject, "fresh: memory growth", growth, "MB", 200, "deltalake", rival["growth"])
-        yield Figure(subject, "fresh: peak memory", peak, "MB", 300 if large else None, "deltalake", rival["peak"])
+        yield Figure(subject, "fresh: memory growth", growth, "MB", 200)
+        yield Figure(subject, "fresh: peak memory", peak, "MB", 300 if large else None)
 
     def _warm(self, subject: str, name: str, server: Server, times: int) -> Iterator[Figure]:
         self.log(f"warm: {times} queries")

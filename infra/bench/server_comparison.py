@@ -29,8 +29,6 @@ class Rival:
 
     name: str
     fresh: Start
-    promised: Callable[[str, int], float | None]
-    """Returns the goal for a figure and a number of files: the minimum ratio to our value; None if it has no goal."""
 
     @property
     def subject_suffix(self) -> str:
@@ -82,8 +80,7 @@ def compare(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -
         _check_same(our_files, _measure(their_costs, files, requests, rival.fresh, min(warm, 2) if large else warm))
     for (name, unit, values), (_, _, their_values) in zip(our_costs.values(), their_costs.values(), strict=True):
         subject, their_median = files_subject(files) + rival.subject_suffix, median(their_values)
-        factor = rival.promised(name, files)
-        yield Figure(subject, name, median(values), unit, factor and their_median / factor, rival.name, their_median)
+        yield Figure(subject, name, median(values), unit, None, rival.name, their_median)
         if unit in {"ms", "s"} and len(values) > 1:
             yield Figure(subject, f"{name}, minimum", min(values), unit, None, rival.name, min(their_values))
 
