@@ -114,6 +114,7 @@ def comparable(rows: pa.Table) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows.to_pylist())
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_read_the_table(recipe: str, tmp_path: Path) -> None:
     output_line = "print(json.dumps([frame.to_dicts(), plain.to_dicts(), totals]))"
     (tmp_path / "recipe.py").write_text(f"{recipe}\n{output_line}\n", encoding="utf-8")

@@ -31,12 +31,12 @@ pytestmark = [
 
 Share = Callable[[str], Shared]
 
-EVERYWHERE = ("all_types", "checkpoint_struct_stats")
-"""Tables with columns of every type, tested with every Python version; the other tables with one."""
+QUICK = ("all_types", "checkpoint_struct_stats")
+"""Tables with columns of every type, which the quick part reads too."""
 
 
 def mark_slow(tables: Iterable[str]) -> list[Any]:
-    return [name if name in EVERYWHERE else pytest.param(name, marks=pytest.mark.slow) for name in tables]
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in tables]
 
 
 def read_table(shared: Shared, version: int | None, as_format: Format | None) -> pd.DataFrame:

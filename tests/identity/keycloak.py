@@ -84,7 +84,7 @@ class Keycloak:
 
 @contextmanager
 def started(folder: Path) -> Iterator[Keycloak]:
-    """Run Keycloak during the block, with its data in the folder; skip the test if it is not available."""
+    """Run Keycloak during the block, with its program in the folder; skip the test if it is not available."""
     java, maven = shutil.which("java"), shutil.which("mvn")
     if java is None or (maven is None and not ARCHIVE.is_file()):
         unavailable("Keycloak needs Java 17, and Maven on the first run")
@@ -103,7 +103,7 @@ def started(folder: Path) -> Iterator[Keycloak]:
     ]
     with log.open("wb") as sink:
         process = subprocess.Popen(  # the script replaces itself with the server by exec
-            ["bash", str(folder / f"keycloak-{VERSION}" / "bin" / "kc.sh"), "start-dev", *options],
+            ["bash", str(folder / f"keycloak-{VERSION}" / "bin" / "kc.sh"), "start-dev", "--db=dev-mem", *options],
             env={**os.environ, **_VARIABLES, "KEYCLOAK_ADMIN_PASSWORD": keycloak.password},
             stdin=subprocess.DEVNULL,
             stdout=sink,
