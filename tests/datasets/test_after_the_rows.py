@@ -100,7 +100,13 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("more", "message"), MISFITS.values(), ids=MISFITS)
-@pytest.mark.parametrize("exists", [False, True], ids=["a new table", "a table that is there"])
+@pytest.mark.parametrize(
+    "exists",  # test_bad_input.py::test_unsuitable_rows_leave_the_table_unchanged has a table
+    [
+        pytest.param(False, id="a new table"),
+        pytest.param(True, id="a table that is there", marks=pytest.mark.long),
+    ],
+)
 def test_unsupported_table_settings_are_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
     catalog: JobCatalog,
@@ -135,6 +141,7 @@ def test_stream_with_wrong_settings_is_refused_before_its_first_commit(
     assert [name for name in list_objects() if "/_delta_log/" in name] == []
 
 
+@pytest.mark.long  # in CI: test_dataset_file_sets_schema_comments_and_sharing_of_the_table
 def test_table_can_be_clustered_by_a_column_of_any_name(
     spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
@@ -161,7 +168,9 @@ def test_partitioned_table_cannot_be_clustered(
     assert list_objects() == before
 
 
-@pytest.mark.parametrize(("kind", "fits"), [("STRING", True), ("INT", True), ("ARRAY<INT>", False)])
+@pytest.mark.parametrize(
+    ("kind", "fits"), [("STRING", True), pytest.param("INT", True, marks=pytest.mark.long), ("ARRAY<INT>", False)]
+)
 def test_incompatible_quarantine_table_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
     spark: "SparkSession",
     catalog: JobCatalog,
@@ -256,6 +265,7 @@ def test_json_output_has_the_version_and_the_missing_steps(capsys: pytest.Captur
     assert (event["version"], event["missing"]) == (7, ["the catalog entry a.b.c (busy)"])
 
 
+@pytest.mark.long  # in CI: the failed step above, and test_repeated_run_writes_the_missing_quarantine_table
 def test_failed_quarantine_is_reported_and_completed_by_the_same_run(
     spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:

@@ -156,7 +156,14 @@ SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]]
 }
 
 
-@pytest.mark.parametrize("case", SOURCES)
+COVERED = {
+    *("half a CSV line", "CSV line too long", "CSV with another type", "half a JSON line", "JSON with another type"),
+    *("JSON with a field in capitals", "half a gzip file", "half a Parquet file"),
+}
+"""Sources like others or like those of `test_said_without_values`: CI does not run them."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.long] * (case in COVERED)) for case in SOURCES])
 def test_broken_source_leaves_the_table_unchanged(
     spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
@@ -267,7 +274,13 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ROWS)
+COVERED_ROWS = {"null key", "key given twice", "rows outside the condition"}
+"""Rows like those of `test_said_without_values`: CI does not run them."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * (case in COVERED_ROWS)) for case in ROWS]
+)
 def test_unsuitable_rows_leave_the_table_unchanged(
     spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:

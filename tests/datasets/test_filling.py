@@ -35,7 +35,13 @@ def test_run_writes_few_files_of_limited_size(size: int, cores: int, tasks: int)
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("write", [{"mode": "append"}, {"mode": "merge", "keys": ["id"]}], ids=["append", "merge"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param({"mode": "append"}, id="append"),
+        pytest.param({"mode": "merge", "keys": ["id"]}, id="merge", marks=pytest.mark.long),
+    ],
+)
 def test_many_small_files_become_one(
     spark: "SparkSession", catalog: JobCatalog, place: Place, write: dict[str, object]
 ) -> None:

@@ -52,6 +52,9 @@ Columns = dict[str, Kind]
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 UPDATED = "numTargetRowsUpdated"
+MERGE = ["merge", pytest.param("scd2", marks=pytest.mark.long)]
+"""Both modes share the code that some tests check: CI runs one of them."""
+
 KEYS: Columns = {"id": "int", "Site": "string"}
 STATE: Columns = {"since": "timestamp", "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -219,7 +222,7 @@ def _array(values: list[Any], kind: Kind) -> pa.Array:
     return pa.array(values, arrow(kind))
 
 
-@pytest.mark.parametrize("mode", ["merge", "scd2"])
+@pytest.mark.parametrize("mode", MERGE)
 @pytest.mark.parametrize(
     ("stories", "columns"),
     [(1, 30), pytest.param(24, 120, marks=pytest.mark.long)],
@@ -280,8 +283,11 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("mode", WRITES)
-@pytest.mark.parametrize("case", CUT)
+@pytest.mark.parametrize("mode", MERGE)
+@pytest.mark.parametrize(
+    "case",  # test_lossless_types_are_accepted_and_others_refused_by_name has all pairs of types
+    [pytest.param(case, marks=[pytest.mark.long] * (case != "texts")) for case in CUT],
+)
 def test_csv_file_with_other_inferred_types_changes_nothing(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str, case: str
 ) -> None:
@@ -299,6 +305,7 @@ def test_csv_file_with_other_inferred_types_changes_nothing(
     assert (place.table().version(), place.table().rows("id")) == (0, [])
 
 
+@pytest.mark.long  # in CI: test_rows_of_any_types_are_written_as_plain_python_predicts
 @pytest.mark.parametrize("mode", WRITES)
 def test_fields_are_matched_by_name_in_any_order(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
@@ -349,7 +356,7 @@ def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int
     return int(write_table.metrics["numTargetRowsUpdated"])
 
 
-@pytest.mark.parametrize("write_as", WRITES)
+@pytest.mark.parametrize("write_as", [pytest.param("merge", marks=pytest.mark.long), "scd2"])
 def test_missing_field_is_refused_and_missing_column_is_kept(
     spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
 ) -> None:
@@ -374,13 +381,19 @@ def test_missing_field_is_refused_and_missing_column_is_kept(
         assert current.select("n").first()[0] == 7
 
 
-@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
-@pytest.mark.parametrize("evolve_schema", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "evolve_schema"),  # an overwrite with evolve_schema replaces the schema
+    [
+        ("overwrite", False),
+        ("merge", True),
+        pytest.param("append", False, marks=pytest.mark.long),
+        pytest.param("append", True, marks=pytest.mark.long),
+        pytest.param("merge", False, marks=pytest.mark.long),
+    ],
+)
 def test_rows_need_no_generated_columns(
     spark: "SparkSession", tmp_path: Path, mode: Literal["append", "overwrite", "merge"], evolve_schema: bool
 ) -> None:
-    if mode == "overwrite" and evolve_schema:
-        return  # the rows then replace the schema
     location = f"{tmp_path}/t"
     builder = (
         DeltaTable.create(spark).location(location).addColumn("nr", "BIGINT", generatedAlwaysAs=IdentityGenerator())
@@ -402,6 +415,7 @@ def test_rows_need_no_generated_columns(
         refuse_drift(differences(spark, spark.sql("SELECT 1 AS id"), target), replace(target, evolve_schema=False))
 
 
+@pytest.mark.long  # in CI: test_places.py has "a key that the table has twice"
 @pytest.mark.parametrize("write_as", WRITES)
 def test_duplicate_key_of_the_table_is_reported(
     spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
@@ -425,6 +439,7 @@ def test_duplicate_key_of_the_table_is_reported(
     assert write(spark, rows.where("id = 2"), target, "run").metrics["numTargetRowsUpdated"] == "1"
 
 
+@pytest.mark.long  # in CI: test_deleting.py::test_keys_are_compared_by_the_types_of_the_table
 def test_keys_are_compared_by_the_types_of_the_table(spark: "SparkSession", tmp_path: Path) -> None:
     location = a_table(spark, f"{tmp_path}/t", "id CHAR(3), n INT, s STRUCT<c: CHAR(2)>")
     merged(spark, location, "SELECT 'ab' AS id, 1 AS n, named_struct('c', 'x') AS s")
@@ -442,7 +457,7 @@ def test_zeros_nulls_and_nan_are_equal_to_themselves(spark: "SparkSession", tmp_
     assert str(rows_of(spark, location)) == "[(1, 0.0, [0.0], nan, None)]"
 
 
-@pytest.mark.parametrize("mode", WRITES)
+@pytest.mark.parametrize("mode", MERGE)
 def test_maps_and_variants_are_compared_by_content(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
     def write_table(run: str, entries: str, text: str) -> int:
         rows = spark.sql(f"SELECT 1 AS id, map({entries}) AS bitmap, parse_json('{text}') AS v, {run} AS at")

@@ -231,11 +231,13 @@ def kept_columns(place: Place, s3: "S3Client") -> None:
             {"write": {"mode": "merge", "keys": ["idd"]}},
             [f"write.keys[0]: 'idd' is not a column of {THE_TABLE}: did you mean id?"],
             id="a key",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"write": {"mode": "merge", "keys": ["idd"]}, "target": {"evolve_schema": True, "partition_by": ["new"]}},
             ["write.keys[0]: 'idd' is not a column of the table: did you mean id?"],
             id="a key, and columns may come",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"target": {"partition_by": ["dya"]}, "expectations": [{"expect": "unique", "columns": ["idd"]}]},
@@ -260,7 +262,9 @@ def test_missing_columns_are_reported_before_spark_starts(
 
 
 @pytest.mark.usefixtures("kept_columns")
-@pytest.mark.parametrize("job", ["run", "publish", "maintain", "usage"])
+@pytest.mark.parametrize(
+    "job", ["run", "publish", *(pytest.param(job, marks=pytest.mark.long) for job in ("maintain", "usage"))]
+)
 def test_another_writer_is_reported_before_spark_starts(
     place: Place, job_environment: Mapping[str, str], catalog: JobCatalog, job: str
 ) -> None:
@@ -290,13 +294,18 @@ def test_another_writer_is_reported_before_spark_starts(
             {"--key": "idd", "--mode": "merge", "--schema": "id INT"},
             "--key: 'idd' is not a column of the rows: did you",
         ),
-        ({"--key": "idd", "--mode": "merge"}, "--key: 'idd' is not a column of the table, which gets no other without"),
+        pytest.param(
+            {"--key": "idd", "--mode": "merge"},
+            "--key: 'idd' is not a column of the table, which gets no other without",
+            marks=pytest.mark.long,
+        ),
         ({"--partition-by": "dya"}, "--partition-by: 'dya' is not a column of the table, which gets no other without"),
         ({"--format": "delta", "--from": f"s3://{BUCKET}/none"}, f"there is no Delta table at s3://{BUCKET}/none"),
         ({"--option": "seperator=;"}, "--option seperator is not an option of Spark's csv reader: did you mean sep?"),
         ({"--schema": "id INTT"}, "--schema has the type 'INTT', which Spark does not know: did you mean int?"),
-        ({"--from": "none/*.csv"}, "there is nothing at none/*.csv"),
-        ({"--to": f"s3://{BUCKET}s/t"}, f"there is no bucket '{BUCKET}s': did you mean {BUCKET}?"),
+        # test_missing_locations_are_reported_before_spark_starts has these of a run.
+        pytest.param({"--from": "none/*.csv"}, "there is nothing at none/*.csv", marks=pytest.mark.long),
+        pytest.param({"--to": f"s3://{BUCKET}s/t"}, f"there is no bucket '{BUCKET}s': did", marks=pytest.mark.long),
         ({"--table": "no_share.s.t"}, "there is no share 'no_share'"),
     ],
 )
@@ -332,8 +341,8 @@ def interrupted(process: "Job", after: str, pause: float, number: int) -> list[s
     ("after", "pause", "number"),
     [
         pytest.param('"begun"', 2.0, signal.SIGINT, id="while Spark starts"),
-        pytest.param('"Starting Spark"', 0.0, signal.SIGINT, id="when Spark has started"),
-        pytest.param('"Reading s"', 1.0, signal.SIGINT, id="while it writes"),
+        pytest.param('"Starting Spark"', 0.0, signal.SIGINT, id="when Spark has started", marks=pytest.mark.long),
+        pytest.param('"Reading s"', 1.0, signal.SIGINT, id="while it writes", marks=pytest.mark.long),
         pytest.param('"Reading s"', 0.3, signal.SIGTERM, id="by SIGTERM"),
     ],
 )
@@ -364,6 +373,7 @@ sys.exit(run_job(lambda *_: (session("stopped"), time.sleep(60)), as_json=False,
 """
 
 
+@pytest.mark.long  # in CI: test_interrupted_run_shows_in_one_line_how_to_continue
 def test_interrupt_between_spark_and_its_session_shows_one_line(
     job_environment: Mapping[str, str],
 ) -> None:

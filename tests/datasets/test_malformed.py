@@ -224,7 +224,10 @@ POSITIONS: dict[str, tuple[str, dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", POSITIONS)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.long] * (case in {"no header", "another encoding"})) for case in POSITIONS],
+)
 def test_first_malformed_row_is_reported(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     text, options, report = POSITIONS[case]
     file = write_file(tmp_path, "odd [n]+%20 ü.csv", text)
@@ -254,9 +257,11 @@ WRITES: Mapping[str, dict[str, Any]] = {
     "overwrite": {"mode": "overwrite"},
     "merge": {"mode": "merge", "keys": ["id"]},
 }
+MERGE = [pytest.param(mode, marks=[pytest.mark.long] * (mode != "merge")) for mode in WRITES]
 
 
-@pytest.mark.parametrize("mode", WRITES)
+# Such rows fail a run before it writes, in any mode.
+@pytest.mark.parametrize("mode", MERGE)
 def test_malformed_rows_fail_a_run_with_their_position_by_default(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
@@ -277,7 +282,8 @@ def test_malformed_rows_fail_a_run_with_their_position_by_default(
     assert not exists(spark, DeltaTarget(place.location))
 
 
-@pytest.mark.parametrize("mode", WRITES)
+# Appended rows: test_malformed_json_is_quarantined and test_malformed_rows_of_a_stream_are_quarantined.
+@pytest.mark.parametrize("mode", MERGE)
 def test_malformed_rows_are_quarantined_as_text(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
@@ -325,7 +331,10 @@ def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog:
     assert place.table("_quarantine").rows("_raw") == [(raw,) for raw, _ in ASIDE]
 
 
-@pytest.mark.parametrize("malformed", ["fail", "quarantine", "drop"])
+@pytest.mark.parametrize(
+    "malformed",  # test_stream_writes_every_batch_once ends with a malformed row that fails
+    ["quarantine", *(pytest.param(action, marks=pytest.mark.long) for action in ("fail", "drop"))],
+)
 def test_malformed_rows_of_a_stream_are_quarantined(
     spark: "SparkSession", catalog: JobCatalog, place: Place, malformed: str
 ) -> None:
@@ -355,7 +364,7 @@ def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: JobCatalo
     assert sorted(raw for (raw,) in place.table("_quarantine").rows("_raw")) == wrong
 
 
-@pytest.mark.parametrize("schema", [None, "id INT, name STRING"])
+@pytest.mark.parametrize("schema", [None, pytest.param("id INT, name STRING", marks=pytest.mark.long)])
 def test_malformed_rows_fail_a_publication(
     spark: "SparkSession", catalog: JobCatalog, place: Place, schema: str | None
 ) -> None:

@@ -47,6 +47,7 @@ def test_watermarks_are_not_part_of_a_transaction_of_a_run() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long  # in CI: test_transaction_ids_differ_by_dataset_and_target
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_datasets_with_the_same_run_id_write_to_the_same_tables(
     spark: "SparkSession", catalog: JobCatalog, place: Place
