@@ -29,13 +29,12 @@ ROWS: Final = "numRecords"
 def find_leaves(schema: pa.DataType, columns: Sequence[TableColumn]) -> list[str]:
     """Return the leaf columns of `stats_parsed` with statistics of these columns; empty if there are none."""
     candidates = [(part, column.path) for column in columns for part in (LOWER, UPPER, NULLS)]
-    leaves = [".".join((part, *path)) for part, path in candidates if _has_leaf(schema, (part, *path))]
-    if not leaves:
-        return []
-    return [*leaves, ROWS] if _has_leaf(schema, (ROWS,)) else leaves
+    leaves = [".".join((part, *path)) for part, path in candidates if has_leaf(schema, (part, *path))]
+    return [*leaves, ROWS] if leaves and has_leaf(schema, (ROWS,)) else leaves
 
 
-def _has_leaf(schema: pa.DataType, path: tuple[str, ...]) -> bool:
+def has_leaf(schema: pa.DataType, path: Sequence[str]) -> bool:
+    """Return whether a struct has a field with this path whose type is not nested."""
     for name in path:
         if not pa.types.is_struct(schema) or schema.get_field_index(name) < 0:
             return False
@@ -47,7 +46,7 @@ def from_structs(structs: pa.StructArray, columns: Sequence[TableColumn]) -> dic
     """Return the facts about each column from typed statistics, one value per file."""
 
     def leaf(part: str, *path: str) -> pa.Array | None:
-        return pc.struct_field(structs, [part, *path]) if _has_leaf(structs.type, (part, *path)) else None
+        return pc.struct_field(structs, [part, *path]) if has_leaf(structs.type, (part, *path)) else None
 
     facts = {}
     for column in columns:
@@ -60,12 +59,12 @@ def from_structs(structs: pa.StructArray, columns: Sequence[TableColumn]) -> dic
 
 def are_complete(structs: pa.StructArray, columns: Sequence[TableColumn]) -> bool:
     """Return whether typed statistics are complete for all files, so that JSON statistics add nothing."""
-    if not _has_leaf(structs.type, (ROWS,)):
+    if not has_leaf(structs.type, (ROWS,)):
         return False
     leaves = [pc.struct_field(structs, [ROWS])]
     for column in columns:
         for part in (LOWER, UPPER, NULLS):
-            if not _has_leaf(structs.type, (part, *column.path)):
+            if not has_leaf(structs.type, (part, *column.path)):
                 return False
             leaf = pc.struct_field(structs, [part, *column.path])
             bound = leaf if part == NULLS else from_typed(leaf, column.type, upper=part == UPPER)

@@ -61,15 +61,6 @@ def clustering_columns(domains: Iterable[object]) -> list[list[str]]:
     return []
 
 
-def has_field(kind: pa.DataType, path: Sequence[str]) -> bool:
-    """Return whether a struct has a field with this path whose type is not nested."""
-    for name in path:
-        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-            return False
-        kind = kind.field(name).type
-    return not pa.types.is_nested(kind)
-
-
 def field_values(adds: pa.StructArray, path: Sequence[str]) -> pa.Array:
     """Return the values of a field in the `add` struct by its path; null where a parent is null."""
     field: pa.Array = pc.struct_field(adds, list(path))

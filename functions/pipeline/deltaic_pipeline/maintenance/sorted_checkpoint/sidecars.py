@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 from deltaic.delta.paths import version_prefix
 from deltaic.delta.scan.part_summary import SUMMARY, PartSummary
 from deltaic.delta.scan.stats_json import json_statistics
+from deltaic.pruning.statistics_facts import has_leaf
 from deltaic.pruning.stats_bounds import from_typed, is_text
 from deltaic.pruning.values import column_type
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values, has_field
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +95,13 @@ def _dictionary_columns(schema: pa.Schema) -> list[str]:
     return [path for path in paths if not f"{path}.".startswith(tuple(f"{name}." for name in _DISTINCT))]
 
 
-def _footer_bytes(file: Path) -> int:
-    with file.open("rb") as stream:
-        stream.seek(-_FOOTER_END, 2)
-        return int.from_bytes(stream.read(4), "little") + _FOOTER_END
-
-
 def _summary(file: Path, adds: pa.StructArray, order: Sequence[SortKey], rows: int) -> PartSummary:
     vector = ("deletionVector", "storageType")
-    vectors = field_values(adds, vector) if has_field(adds.type, vector) else None
+    vectors = field_values(adds, vector) if has_leaf(adds.type, vector) else None
     return PartSummary(
         path=file.name,
         size_in_bytes=file.stat().st_size,
-        footer_bytes=_footer_bytes(file),
+        footer_bytes=pq.read_metadata(file).serialized_size + _FOOTER_END,
         num_adds=len(adds),
         size_of_adds=pc.sum(adds.field("size")).as_py() or 0,
         num_deletion_vectors=0 if vectors is None else len(vectors) - vectors.null_count,
@@ -120,7 +115,7 @@ def statistics(adds: pa.StructArray, order: Sequence[SortKey]) -> bytes:
     """Return min/max values and null counts over all files of these `add` actions as JSON, for `PartSummary`."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for key in order:
-        if has_field(adds.type, key.low) and has_field(adds.type, key.high):
+        if has_leaf(adds.type, key.low) and has_leaf(adds.type, key.high):
             _put(bounds["minValues"], key.path, _least(field_values(adds, key.low), key))
             _put(bounds["maxValues"], key.path, _greatest(field_values(adds, key.high), key))
             _put(bounds["nullCount"], key.path, _no_nulls(adds, key))
@@ -152,7 +147,7 @@ def _no_nulls(adds: pa.StructArray, key: SortKey) -> msgspec.Raw | None:
     if key.is_partition:
         return msgspec.Raw(b"0") if _is_exact(field_values(adds, key.low), key) else None
     path = ("stats_parsed", "nullCount", *key.path)
-    counts = field_values(adds, path) if has_field(adds.type, path) else None
+    counts = field_values(adds, path) if has_leaf(adds.type, path) else None
     if counts is None or counts.null_count or not pa.types.is_integer(counts.type):
         return None
     return msgspec.Raw(b"0") if pc.min_max(counts)["max"].as_py() == 0 else None

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from deltaic.delta.scan.add_rows import with_zones
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Cursor
+from deltaic.pruning.statistics_facts import has_leaf
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values, has_field
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values
 
 _BATCH = 65536
 _RANK = "rank"
@@ -61,7 +62,7 @@ def _keys(part: ParquetPart, order: Sequence[SortKey]) -> Iterator[pa.RecordBatc
 def available_keys(part: ParquetPart, order: Sequence[SortKey]) -> tuple[SortKey, ...]:
     """Return the sort keys for which a checkpoint file has typed columns, and not only strings."""
     add = part.file.schema.field("add").type
-    return tuple(key for key in order if has_field(add, key.low) and has_field(add, key.high))
+    return tuple(key for key in order if has_leaf(add, key.low) and has_leaf(add, key.high))
 
 
 def sorted_tables(
