@@ -1,4 +1,4 @@
-"""Run the server benchmark: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
+"""Run the server benchmark: `uv run python -m bench [--full | --sizes 1000,100000]`."""
 
 import argparse
 import os
@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import components, reference, report
+from bench import components, report
 from bench.figures import Figure, amount
 from bench.object_store import ObjectStore
 from bench.scenarios import Bench, write_logs
-from bench.server_comparison import compare
 from bench.serving import service
 
 QUICK = [1_000, 10_000, 100_000]
@@ -28,17 +27,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="add a table of a million files (2 to 5 minutes)")
     parser.add_argument("--sizes", default="", help="numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="folder for logs and objects")
-    parser.add_argument("--beside", type=Path, help="folder of a reference server to compare with (see reference.py)")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="folder for the report")
     parser.add_argument("--warm", type=int, default=5, help="number of warm queries of each table")
-    parser.add_argument("--no-report", action="store_true", help="print the figures, write no report")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     options = parser.parse_args()
     if options.warm < 1:
         parser.error("--warm must be at least 1")
     options.sizes = [int(size) for size in options.sizes.split(",") if size] or QUICK + [MILLION] * options.full
-    if options.beside:
-        reference.check(options.beside)
     return options
 
 
@@ -47,18 +42,15 @@ def main() -> int:
     options = _options()
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = options.state.resolve()
-    figures = _measure(state, options.sizes, options.warm, options.beside)
-    if options.no_report:
-        print("\n".join(report.report_lines(figures, report.machine(load))))
-    else:
-        report.write(figures, options.report, report.machine(load))
-        _log(f"written: {options.report / 'report.md'}")
+    figures = _measure(state, options.sizes, options.warm)
+    report.write(figures, options.report, report.machine(load))
+    _log(f"written: {options.report / 'report.md'}")
     not_met = [figure for figure in figures if figure.holds is False]
     _log(f"{len(not_met)} of {sum(figure.bar is not None for figure in figures)} goals missed")
     return int(bool(not_met and options.strict))
 
 
-def _measure(state: Path, sizes: list[int], warm: int, server: Path | None) -> list[Figure]:
+def _measure(state: Path, sizes: list[int], warm: int) -> list[Figure]:
     state.mkdir(parents=True, exist_ok=True)
     folders = write_logs(state / "logs", sizes, _log)
     figures: list[Figure] = []
@@ -73,11 +65,6 @@ def _measure(state: Path, sizes: list[int], warm: int, server: Path | None) -> l
             if 10_000 in sizes:  # noqa: PLR2004 -- the promised size
                 _log("10,000: eight parallel queries")
                 figures += _show(Bench(objects, running_service, _log).parallel(10_000, 8))
-            if server:
-                rival = reference.rival(server, reference.Store(objects.endpoint), locations, state / "reference")
-                for files in sizes:
-                    _log_size(files, f"comparing with the {rival.name}")
-                    figures += _show(compare(files, objects.requests, running_service.fresh, rival, warm))
     return [*figures, *_show(_measure_parts())]
 
 

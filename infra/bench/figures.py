@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value. Smaller values are better unless `more_is_better` is true."""
+    """A measured value; a goal is an upper bound."""
 
     subject: str
     """What was measured, such as `100k files`, `sign + line` or `imports`."""
@@ -18,20 +18,17 @@ class Figure:
     """Goal for the value, in the same unit; None if it has no goal."""
     rival: str = ""
     theirs: float | None = None
-    """Value of the competitor named `rival`, measured in the same run and unit."""
-    more_is_better: bool = False
+    """Value of `rival`, such as another way to read the same rows, measured in the same run and unit."""
 
     @property
     def ratio(self) -> float | None:
-        """The competitor's value divided by this value."""
+        """The value of `rival` divided by this value."""
         return None if self.theirs is None or not self.value else self.theirs / self.value
 
     @property
     def holds(self) -> bool | None:
         """True if the value meets its goal; None if it has no goal."""
-        if self.bar is None:
-            return None
-        return self.value >= self.bar if self.more_is_better else self.value <= self.bar
+        return None if self.bar is None else self.value <= self.bar
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of the figure for JSON, with its ratio and whether it meets its goal."""

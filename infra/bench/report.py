@@ -8,7 +8,6 @@ from pathlib import Path
 
 from bench import cold
 from bench.figures import Figure, amount, value_of
-from bench.reference import NAME
 
 _ROWS = (
     ("fresh: first byte", "ms"),
@@ -66,8 +65,8 @@ def report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> li
         "* **fresh** is a table's first query in a new process, **warm** a later one in the same process.",
         "* **CPU** is that of the gateway process, and more reliable than times, which are minimums.",
         "",
-        "See also [single measurements](single_measurements.md) of jobs, ten million files and layers, and",
-        "the [protocol checks](../delta_sharing_conformance/README.md) that the reference server passes.",
+        "See also [single measurements](single_measurements.md), for example of the reference server over the",
+        "same tables, of ten million files and of jobs.",
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         "",
@@ -81,7 +80,6 @@ def report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> li
         if any(value is not None for value in values):
             parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
     parts += [*_goals(figures), *_against_rivals(figures)]
-    parts += ["", "## Comparison with the reference server", "", *_compared_with_reference(figures)]
     parts += ["", "## All figures", "", "| measured | figure | value |", "|---|---|---|"]
     return parts + [f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} |" for row in figures]
 
@@ -108,30 +106,6 @@ def _against_rivals(figures: Sequence[Figure]) -> list[str]:
         f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} | {row.rival} "
         f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} |"
         for row in figures
-        if row.theirs is not None and row.rival != NAME
+        if row.theirs is not None
     ]
     return ["", "## Comparison with a hint, and with fastavro", "", *head, *rows]
-
-
-def _compared_with_reference(figures: Sequence[Figure]) -> list[str]:
-    compared = [row for row in figures if row.rival == NAME]
-    if not compared:
-        return ["Not measured: `--beside FOLDER` measures a built reference server (see `reference.py`)."]
-    suffix = f" compared with the {NAME}"
-    return [
-        "The Scala server of delta-io/delta-sharing, with default settings, checks the same token, reads the",
-        "same objects and returns the same files. Values are medians of alternating processes.",
-        "",
-        "* A **fresh** process has answered a list request; Deltaic's starts as restored by SnapStart.",
-        "* The peak memory of a **warm** process includes all its queries.",
-        "* URLs of the reference server have no session token.",
-        "* Java's compiler and garbage collector use the second core. CPU is the most reliable figure.",
-        "",
-        "| measured | figure | Deltaic | reference server | ratio |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {row.subject.removesuffix(suffix)} | {row.name} | {amount(row.value, row.unit).strip()} "
-            f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} |"
-            for row in compared
-        ),
-    ]

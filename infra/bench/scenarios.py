@@ -111,7 +111,7 @@ class Bench:
         yield Figure(subject, "warm, gzip: first byte", _ms(min(cost.timing.first for cost in compressed)), "ms")
         yield Figure(subject, "warm, gzip: CPU per line", min(cost.cpu for cost in compressed) / lines * 1e6, "us")
         smaller = costs[0].timing.nbytes / compressed[0].timing.nbytes
-        yield Figure(subject, "warm, gzip: times smaller", smaller, "x", more_is_better=True)
+        yield Figure(subject, "warm, gzip: times smaller", smaller, "x")
 
     def _small(self, subject: str, name: str, server: Server) -> Iterator[Figure]:
         self.log("metadata, version")
@@ -234,14 +234,10 @@ class Bench:
         return min(times)
 
     def _cost(self, server: Server, send: Callable[[Client], Timing]) -> Cost:
-        return cost_of(self.objects.requests, server, send)
-
-
-def cost_of(requests: Callable[[], int], server: Server, send: Callable[[Client], Timing]) -> Cost:
-    """Send a request and return its cost; `requests` returns the number of S3 requests since the store started."""
-    before, cpu = requests(), process.cpu_seconds(server.pid)
-    timing = send(server.client)
-    return Cost(timing, process.cpu_seconds(server.pid) - cpu, requests() - before)
+        """Send a request and return its cost."""
+        before, cpu = self.objects.requests(), process.cpu_seconds(server.pid)
+        timing = send(server.client)
+        return Cost(timing, process.cpu_seconds(server.pid) - cpu, self.objects.requests() - before)
 
 
 def _least(costs: list[Cost]) -> float:
