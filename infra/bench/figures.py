@@ -16,14 +16,6 @@ class Figure:
     unit: str
     bar: float | None = None
     """Goal for the value, in the same unit; None if it has no goal."""
-    rival: str = ""
-    theirs: float | None = None
-    """Value of `rival`, such as another way to read the same rows, measured in the same run and unit."""
-
-    @property
-    def ratio(self) -> float | None:
-        """The value of `rival` divided by this value."""
-        return None if self.theirs is None or not self.value else self.theirs / self.value
 
     @property
     def holds(self) -> bool | None:
@@ -31,8 +23,8 @@ class Figure:
         return None if self.bar is None else self.value <= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of the figure for JSON, with its ratio and whether it meets its goal."""
-        return asdict(self) | {"ratio": self.ratio, "holds": self.holds}
+        """Return the fields of the figure for JSON, and whether it meets its goal."""
+        return asdict(self) | {"holds": self.holds}
 
 
 def amount(value: float | None, unit: str) -> str:

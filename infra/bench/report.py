@@ -79,8 +79,7 @@ def report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> li
         values = [value_of(figures, size, name) for size in sizes]
         if any(value is not None for value in values):
             parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
-    parts += [*_goals(figures), *_against_rivals(figures)]
-    parts += ["", "## All figures", "", "| measured | figure | value |", "|---|---|---|"]
+    parts += [*_goals(figures), "", "## All figures", "", "| measured | figure | value |", "|---|---|---|"]
     return parts + [f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} |" for row in figures]
 
 
@@ -98,14 +97,3 @@ def _goals(figures: Sequence[Figure]) -> list[str]:
         if row.bar is not None
     ]
     return ["", "## Goals", "", "| measured | figure | value | goal | |", "|---|---|---|---|---|", *rows]
-
-
-def _against_rivals(figures: Sequence[Figure]) -> list[str]:
-    head = ["| measured | figure | Deltaic | compared with | its value | ratio |", "|---|---|---|---|---|---|"]
-    rows = [
-        f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} | {row.rival} "
-        f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} |"
-        for row in figures
-        if row.theirs is not None
-    ]
-    return ["", "## Comparison with a hint, and with fastavro", "", *head, *rows]
