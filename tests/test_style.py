@@ -96,8 +96,8 @@ deltaic_ops
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .load              deltaic.catalog deltaic.errors deltaic.protocol
   .checks            .deploy .inspection .local .rights .usage delta_sharing_conformance deltaic.catalog deltaic.errors
-                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.usage_log
-                     deltaic_pipeline.view_refresh
+                     deltaic.pages deltaic.partition_filters deltaic.scheduled deltaic.storage
+                     deltaic_pipeline.usage_log deltaic_pipeline.view_refresh
   .console           .checks .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.protocol deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
@@ -106,7 +106,7 @@ deltaic_ops
                      delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file deltaic_datasets.run
                      deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
-bench                deltaic deltaic_ops.deploy deltaic_ops.local
+bench                deltaic deltaic_ops.checks deltaic_ops.deploy deltaic_ops.local
 """
 """The packages, and what the modules of each can import besides their own package.
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from deltaic_ops.checks.prove.probes import PRICES_USD
 from deltaic_ops.deploy.sam_template import ROOT, load_template
 
 from bench.object_store import ObjectStore
@@ -29,8 +30,6 @@ from bench.scenarios import write_logs
 from bench.serving import Service, service
 
 NAME = "cold.json"
-GB_SECOND_USD = 0.0000133334
-"""List price in USD of one GB-second of Lambda on arm64 (docs/costs.md)."""
 FILES = 1_000
 RUNS = 9
 FULL_CORE_MB = 1769
@@ -223,7 +222,7 @@ def seconds(cpu: float, memory: int, wait: float) -> float:
 
 def usd(cpu: float, memory: int, wait: float) -> float:
     """Return the list price in USD of a million requests with this CPU time, memory and waiting time."""
-    return seconds(cpu, memory, wait) * memory / 1024 * 1_000_000 * GB_SECOND_USD
+    return seconds(cpu, memory, wait) * memory / 1024 * 1_000_000 * PRICES_USD["GB-seconds"]
 
 
 _WAIT_TEXT = f"{min(WAIT_SECONDS.values()) * 1000:.0f} to {max(WAIT_SECONDS.values()) * 1000:.0f} ms"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cli.conftest import Deltaic
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic_ops.checks.prove.probes import PRICES_USD
 from deltaic_ops.checks.prove.prove_report import read_results, write_report
 from deltaic_ops.checks.prove.prove_rows import ROWS, RowResult
 from deltaic_ops.checks.prove.trial_catalog import READER, SHARE
@@ -33,13 +34,24 @@ def test_rows_have_the_names_of_the_page() -> None:
     assert "by hand" not in page
 
 
+def test_prices_are_those_of_the_page_of_costs() -> None:
+    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+    prices = {name: float(usd) for name, usd in re.findall(r"^\| (.+?) \| ([\d.]+) \| https", page, re.MULTILINE)}
+    assert pytest.approx(PRICES_USD) == {
+        "requests": prices["a million requests of a REST API"] / 1e6,
+        "invocations": prices["a million invocations of functions"] / 1e6,
+        "GB-seconds": prices["a GB-second of functions on arm64"],
+        "read units": prices["a million read units of DynamoDB on demand"] / 1e6,
+    }
+
+
 def test_interrupted_report_is_continued_and_a_complete_one_is_not(tmp_path: Path) -> None:
-    report, made = tmp_path / "proof", [RowResult("a", "x", "holds", "y", ""), RowResult("b", "x", "fails", "<z>", "")]
-    write_report(report, {"stack": "s", "complete": False}, made)
+    report, made = tmp_path / "proof", [RowResult("a", "ok", "y"), RowResult("b", "failed", "<z>")]
+    write_report(report, {"stack": "s", "complete": False, "rows": made})
     assert read_results(report, "s") == {"a": made[0]}
     assert read_results(report, "another") == {}
     assert "&lt;z&gt;" in report.with_suffix(".html").read_text()
-    write_report(report, {"stack": "s", "complete": True}, made)
+    write_report(report, {"stack": "s", "complete": True, "rows": made})
     assert read_results(report, "s") == {}
     report.with_suffix(".json").write_text('{"stack": "s", "rows": [')
     assert read_results(report, "s") == {}
@@ -77,15 +89,15 @@ def test_command_writes_a_report_and_removes_what_it_created(
     assert not report.with_suffix(".json").exists()
     done = command(f"prove s3://{lake}/here {options} --yes")
     document = json.loads(report.with_suffix(".json").read_text())
-    rows = {row["row"]: row for row in document["rows"]}
-    assert {name: row["seen"] for name, row in rows.items() if row["outcome"] == "fails"} == {}
-    assert {name for name, row in rows.items() if row["outcome"] == "not tried"} == UNTRIED
-    assert all(row["seen"] for row in rows.values())
+    rows = {row["check"]: row for row in document["rows"]}
+    assert {name: row["said"] for name, row in rows.items() if row["verdict"] == "failed"} == {}
+    assert {name for name, row in rows.items() if row["verdict"] == "not asked"} == UNTRIED
+    assert all(row["said"] for row in rows.values())
     assert (done.exit_code, document["complete"]) == (0, True)
     assert json.loads(done.stdout) == document["rows"]
-    assert document["seconds"]["query"].keys() == {"first", "warm"}
+    assert document["seconds of the first query"] > document["seconds of a later query"] > 0
     page = report.with_suffix(".html").read_text()
-    assert all(f"<td>{name}" in page.replace("&#x27;", "'") for name in rows)
+    assert all(f": {name}</summary>" in page.replace("&#x27;", "'") for name in rows)
     assert not re.search(r"dlt_|X-Amz-|AKIA|ASIA", page + json.dumps(document))
     assert_nothing_is_left(admin, client, lake)
 

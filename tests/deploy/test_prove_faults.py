@@ -92,9 +92,9 @@ def proof(
 
 def outcomes(trial: Trial, findings: list[Finding], probed: str) -> dict[str, str]:
     """Return the outcome of each row; rows with probes are taken as passed, except for `probed`."""
-    passed = RowResult("", "", "holds", "", "")
+    passed = RowResult("", "ok", "")
     known = {row.name: passed for row in ROWS if row.probe and row.name != probed}
-    return {row.name: result.outcome for row, result in zip(ROWS, results(trial, findings, known), strict=True)}
+    return {row.name: result.verdict for row, result in zip(ROWS, results(trial, findings, known), strict=True)}
 
 
 Fault = Callable[[Proof], AbstractContextManager[Trial]]
@@ -273,6 +273,59 @@ def access_log(line: str) -> Fault:
     return fault
 
 
+class Edge(BaseHTTPRequestHandler):
+    """API that streams a list of files, and whose firewall blocks the attack of `prove`; it has no valid tokens."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        status, code = (403, "FORBIDDEN") if "X-Proof" in self.headers else (401, "UNAUTHENTICATED")
+        body = json.dumps({"errorCode": code, "message": ""}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        line = b'{"file":{"id":"' + b"x" * 1_000 + b'"}}\n'
+        for chunk in (*[line] * FILES, b""):
+            self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+
+
+def edge(host: str = "127.0.0.1", *, on_aws: bool = False, **parameters: str) -> Fault:
+    """Return a correct answer: the endpoint and the stack's own domain are this API."""
+
+    @contextmanager
+    def answer(proof: Proof) -> Iterator[Trial]:
+        with served(Edge, host) as address:
+            trial = with_stack(proof.trial, NOTHING, **parameters)
+            stack = replace(trial.stack, outputs={**trial.stack.outputs, "Endpoint": address})
+            yield replace(trial, stack=stack, client=replace(trial.client, endpoint=address), on_aws=on_aws)
+
+    return answer
+
+
+def read_units(count: float) -> Fault:
+    """Return a fault: CloudWatch has this number of read units of the stack's tables in ten minutes."""
+
+    @contextmanager
+    def fault(proof: Proof) -> Iterator[Trial]:
+        table = f"costs-{count:g}"
+        metric = {"MetricName": "ConsumedReadCapacityUnits", "Dimensions": [{"Name": "TableName", "Value": table}]}
+        if count:
+            metrics = [{**metric, "Value": count, "Unit": "Count"}]
+            proof.stack.client("cloudwatch").put_metric_data(Namespace="AWS/DynamoDB", MetricData=metrics)
+        stack = replace(proof.trial.stack, resources={})
+        target = replace(proof.trial.target, catalog_table=table)
+        yield replace(proof.trial, stack=stack, target=target)
+
+    return fault
+
+
 def groups(**settings: object) -> dict[str, object]:
     """Return the answers of CodeDeploy about one group of deployments."""
     return {
@@ -320,6 +373,7 @@ PROBED: dict[str, Fault] = {
     "S3's access log": access_log("not a line of an access log"),
     "Removal": changed(lambda trial: replace(trial, stack=replace(trial.stack, retained={}))),
     "An unsigned `If-Range`": ignored_range,
+    "Costs": read_units(1e6),
 }
 """Faults that a row's probe finds; other probes are not repeated."""
 
@@ -330,12 +384,18 @@ CORRECT: dict[str, Fault] = {
     ),
     "EMR Serverless": answering("emr-serverless", {"application": {"state": "CREATED"}}),
     "S3's access log": access_log(LINE),
+    "Costs": read_units(1e3),
+    "Streaming": edge(ResponseStreaming="enabled"),
+    "2 MB/s and 200 MB": edge(ResponseStreaming="enabled"),
+    "IPv6": edge("::1", IpAddressType="dualstack"),
+    "The firewall": edge(on_aws=True, WebAcl="enabled"),
+    "Your own domain": edge(DomainName="localhost"),
 }
 """Correct answers for rows that neither the embedded AWS nor LocalEmu shows."""
 
 
 def failing(result: dict[str, str]) -> set[str]:
-    return {name for name, outcome in result.items() if outcome == "fails"}
+    return {name for name, outcome in result.items() if outcome == "failed"}
 
 
 def test_every_row_has_a_fault() -> None:
@@ -360,10 +420,15 @@ def test_fault_that_a_probe_finds_fails_exactly_its_row(proof: Proof, row: str) 
 @pytest.mark.parametrize("row", CORRECT)
 def test_correct_answer_of_aws_passes_its_row(proof: Proof, row: str) -> None:
     with CORRECT[row](proof) as trial:
-        assert outcomes(trial, proof.findings, row)[row] == "holds"
+        assert outcomes(trial, proof.findings, row)[row] == "ok"
 
 
-@pytest.mark.parametrize(("bucket", "outcome"), [("lake", "holds"), ("another", "fails")])
+def test_costs_are_not_tried_without_metrics(proof: Proof) -> None:
+    with read_units(0)(proof) as trial:
+        assert outcomes(trial, proof.findings, "Costs")["Costs"] == "not asked"
+
+
+@pytest.mark.parametrize(("bucket", "outcome"), [("lake", "ok"), ("another", "failed")])
 def test_table_bucket_without_permission_fails_its_row(proof: Proof, bucket: str, outcome: str) -> None:
     arn = "arn:aws:s3tables:us-east-1:000000000000:bucket/{}".format
     plain = proof.trial.catalog.admin.tables.get(SHARE, SCHEMA, PLAIN)
@@ -371,4 +436,4 @@ def test_table_bucket_without_permission_fails_its_row(proof: Proof, bucket: str
     trial = with_stack(proof.trial, TableBuckets=arn(bucket))
     findings = [*proof.findings, *check_table_buckets([table], [arn(bucket)])]
     result = outcomes(trial, findings, "")
-    assert (result["S3 Tables"], failing(result)) == (outcome, {"S3 Tables"} if outcome == "fails" else set())
+    assert (result["S3 Tables"], failing(result)) == (outcome, {"S3 Tables"} if outcome == "failed" else set())

@@ -3,16 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import httpx
 
-from deltaic_ops.checks.prove import deployment_probes, probes
-from deltaic_ops.checks.prove.probes import Trial
+from deltaic_ops.checks.prove import probes
+from deltaic_ops.checks.prove.probes import Seen, Trial
 from deltaic_ops.checks.prove.trial_catalog import ENCRYPTED, FILTERED, PLAIN
-from deltaic_ops.inspection.findings import Finding, ask
+from deltaic_ops.inspection.findings import Finding, Verdict, ask, judge
 
-Outcome = Literal["holds", "fails", "not tried"]
 _OFF = frozenset({"", "disabled", "Disabled", "ipv4"})
 """Values of parameters with which a stack does not have a row's feature."""
 _CRASH = ": InternalError"
@@ -27,7 +25,7 @@ class Row:
     expected: str
     findings: str
     """Regular expression for the checks of `doctor` and `verify` that decide the row; empty for none."""
-    probe: Callable[[Trial], Iterable[Finding]] | None = None
+    probe: Callable[[Trial], Seen] | None = None
     parameter: str = ""
     """Parameter of the stack that enables the feature of the row."""
     only_aws: bool = False
@@ -35,14 +33,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class RowResult:
-    """Outcome of a row: what was seen, and what to do if it fails."""
+class RowResult(Finding):
+    """Finding about a row, whose name is `check`."""
 
-    row: str
-    expected: str
-    outcome: Outcome
-    seen: str
-    remedy: str
+    expected: str = ""
 
 
 ROWS = (
@@ -63,19 +57,20 @@ ROWS = (
     Row("Throttling", "the stage has limits, a burst gets 429", "", probes.check_throttle),
     Row("IPv6", "requests by IPv6 are answered", "", probes.check_ipv6, "IpAddressType"),
     Row("The firewall", "a known attack gets 403", "", probes.check_firewall, "WebAcl", only_aws=True),
-    Row("Your own KMS key", "it encrypts both tables", "", deployment_probes.check_state_key, "StateKey"),
-    Row("X-Ray", "traces arrive", "", deployment_probes.check_traces, "Tracing", only_aws=True),
+    Row("Your own KMS key", "it encrypts both tables", "", probes.check_state_key, "StateKey"),
+    Row("X-Ray", "traces arrive", "", probes.check_traces, "Tracing", only_aws=True),
     Row("Your own domain", "it answers", "", probes.check_domain, "DomainName"),
-    Row("Gradual deployment", "an alarm rolls a version back", "", deployment_probes.check_rollback,
+    Row("Gradual deployment", "an alarm rolls a version back", "", probes.check_rollback,
         "GradualDeployment", only_aws=True),
-    Row("EMR Serverless", "the application can start", "", deployment_probes.check_spark, "SparkJobs", only_aws=True),
-    Row("Schedules", "the function succeeds", "", deployment_probes.invoking("CheckpointTables"), "Checkpoints"),
-    Row("Follow", "the function succeeds", "", deployment_probes.invoking("FollowTables"), "Follow"),
-    Row("Notices", "the function succeeds", "", deployment_probes.invoking("SendNotices"), "Notices"),
-    Row("S3's access log", "usage can read its lines", "", deployment_probes.check_access_log),
+    Row("EMR Serverless", "the application can start", "", probes.check_spark, "SparkJobs", only_aws=True),
+    Row("Schedules", "the function succeeds", "", probes.invoking("CheckpointTables"), "Checkpoints"),
+    Row("Follow", "the function succeeds", "", probes.invoking("FollowTables"), "Follow"),
+    Row("Notices", "the function succeeds", "", probes.invoking("SendNotices"), "Notices"),
+    Row("S3's access log", "usage can read its lines", "", probes.check_access_log),
     Row("Backups", "both tables can be restored", "can restore the table", only_aws=True),
-    Row("Removal", "tables and key are kept", "", deployment_probes.check_retained),
+    Row("Removal", "tables and key are kept", "", probes.check_retained),
     Row("An unsigned `If-Range`", "S3 returns only the signed range", "", probes.check_if_range),
+    Row("Costs", "list prices of the requests are low", "", probes.check_costs),
     Row("All other checks", "`doctor` and `verify` have no failure", ""),
 )  # fmt: skip
 """All rows, in the order and with the names of docs/first-deploy.md."""
@@ -93,32 +88,39 @@ def results(
 def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
     value = trial.stack.parameters.get(row.parameter, "")
     if row.parameter and value in _OFF:
-        return RowResult(row.name, row.expected, "not tried", f"{row.parameter}={value or '(empty)'}", "")
+        return RowResult(row.name, "not asked", f"{row.parameter}={value or '(empty)'}", "", row.expected)
     if row.only_aws and not trial.on_aws:
-        return RowResult(row.name, row.expected, "not tried", "emulators of AWS do not have it", "")
+        return RowResult(row.name, "not asked", "emulators of AWS do not have it", "", row.expected)
+    covered = "|".join(other.findings for other in ROWS if other.findings)
     if row is ROWS[-1]:
-        covered = "|".join(other.findings for other in ROWS if other.findings)
-        others = (finding for finding in findings if not re.search(covered, finding.check))
-        relevant = [finding for finding in others if finding.verdict in {"ok", "failed"}]
+        relevant = [
+            each for each in findings if each.verdict in {"ok", "failed"} and not re.search(covered, each.check)
+        ]
     else:
         relevant = [finding for finding in findings if row.findings and re.search(row.findings, finding.check)]
     relevant += _run(row, trial)
     failed = [finding for finding in relevant if finding.verdict in {"failed", "warning"}]
     if not trial.on_aws:
         failed = [finding for finding in failed if not finding.said.endswith(_CRASH)]
-    holds = any(finding.holds for finding in relevant)
-    outcome: Outcome = "fails" if failed else "holds" if holds else "not tried"
-    seen = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
+    verdict: Verdict = "failed" if failed else "ok" if any(finding.holds for finding in relevant) else "not asked"
+    said = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
     remedy = "; ".join(dict.fromkeys(finding.remedy for finding in failed))
-    return RowResult(row.name, row.expected, outcome, seen or "no table of this kind is shared", remedy)
+    return RowResult(row.name, verdict, said or "no table of this kind is shared", remedy, row.expected)
 
 
 def _run(row: Row, trial: Trial) -> Iterator[Finding]:
-    """Yield the findings of a row's probe; errors of AWS, of HTTP and of unexpected answers become findings."""
+    """Yield the finding of a row's probe; errors of AWS, of HTTP and of unexpected answers become findings."""
     probe, remedy = row.probe, "check the stack with deltaic doctor, and the functions' logs"
     if probe is None:
         return
+
+    def judge_probe() -> Finding:
+        holds, seen, advice = probe(trial)
+        return judge(
+            row.expected, seen, advice, holds=holds is True, otherwise="failed" if holds is False else "not asked"
+        )
+
     try:
-        yield from ask(row.name, remedy, lambda: probe(trial))
+        yield from ask(row.expected, remedy, judge_probe)
     except (httpx.HTTPError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        yield Finding(row.name, "failed", f"{type(error).__name__} at {trial.client.endpoint}", remedy)
+        yield Finding(row.expected, "failed", f"{type(error).__name__} at {trial.client.endpoint}", remedy)
