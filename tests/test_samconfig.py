@@ -9,7 +9,7 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 from samcli.lib.config.samconfig import SamConfig
 
-PROFILES = ("dev", "prod")
+PROFILES = ("dev", "prod", "prove")
 
 
 def profile(name: str) -> dict[str, Any]:

@@ -47,8 +47,6 @@ _SPDX = {
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "PSFL": "PSF-2.0",
-    "Python Software Foundation License": "PSF-2.0",
-    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "ISC License": "ISC",
     "BSD 3-Clause License": "BSD-3-Clause",
 }

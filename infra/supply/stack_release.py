@@ -1,4 +1,4 @@
-"""Write the release of a stack: archives of its code, `packaged.yaml`, and a script that needs only the AWS CLI.
+"""Write the release of a stack: archives of its code, `packaged.yaml`, and scripts that need the AWS CLI.
 
 uv run python -m supply.stack_release dist/deltaic-stack     # builds both layers for both processors
 
@@ -57,9 +57,10 @@ def write_stack(target: Path, builds: Mapping[Architecture, Path]) -> None:
 
     template = _LOCATION.sub(locate, TEMPLATE.read_text(encoding="utf-8"))
     (target / "packaged.yaml").write_text(template.replace("\nParameters:\n", _PARAMETER, 1), encoding="utf-8")
-    shutil.copy(Path(__file__).with_name("install"), target)
+    for script in ("install", "prove"):
+        shutil.copy(Path(__file__).with_name(script), target)
     settings = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
-    for profile in ("dev", "prod"):
+    for profile in ("dev", "prod", "prove"):
         parameters = settings[profile]["deploy"]["parameters"]["parameter_overrides"].replace(" ", "\n")
         (target / f"{profile}.parameters").write_text(f"{parameters}\n", encoding="utf-8")
 

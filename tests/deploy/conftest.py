@@ -16,6 +16,7 @@ from deltaic_ops.localstack.deployment import pack_layers
 from deploy.deployments import Deployment, describe_deployment
 from deploy.emr import APPLICATION
 from deploy.places import EmulatedDeployment, localemu, localstack_core
+from supply import stack_release
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +40,14 @@ def packaged(built: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session)
     pack_layers(folder)
     package(folder, "deploytest-code", embedded_aws.environment).replace(folder / "template.yaml")
     return folder
+
+
+@pytest.fixture(scope="session")
+def release(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the release for this machine's processor, with the layers of the folder's build."""
+    target = tmp_path_factory.mktemp("release") / "deltaic-stack"
+    stack_release.write_stack(target, {BuildTarget.this_machine().architecture: built})
+    return target
 
 
 @pytest.fixture(scope="session")

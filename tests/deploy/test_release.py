@@ -5,17 +5,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pytest
 from cli.conftest import Deltaic
 from cloudformation import transformed
 from deltaic_ops.checks.doctor.code import folder_checksums
+from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
 from deltaic_ops.deploy.intrinsics import Resolver, read
 from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -27,16 +29,9 @@ pytestmark = pytest.mark.deploy
 
 ARCHITECTURE = BuildTarget.this_machine().architecture
 BUCKET = "releasetest-code"
+TRIAL, TRIAL_BUCKET = "deltaic-prove", f"deltaic-prove-{ACCOUNT}-{REGION}"
 TOOLS = ("sh", "dirname", "cat")
 """All programs that the script can find, besides the AWS CLI."""
-
-
-@pytest.fixture(scope="module")
-def release(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the release for this machine's processor, with the layers of the folder's build."""
-    target = tmp_path_factory.mktemp("release") / "deltaic-stack"
-    stack_release.write_stack(target, {ARCHITECTURE: built})
-    return target
 
 
 def locations(template: dict[str, Any]) -> dict[str, Any]:
@@ -112,30 +107,57 @@ def test_script_refuses_an_unknown_profile_before_it_uploads() -> None:
     assert (done.returncode, done.stderr) == (2, "unknown profile 'production': use dev or prod\n")
 
 
-def test_release_deploys_a_stack_that_is_verified(
-    release: Path, tmp_path: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session, lake: str
-) -> None:
-    folder, tools = tmp_path / "release", tmp_path / "bin"
+@pytest.fixture
+def folder(release: Path, tmp_path: Path) -> Path:
+    """Return a copy of the release, with parameters for this machine."""
+    folder = tmp_path / "release"
     shutil.copytree(release, folder, copy_function=os.link)
+    parameters = (folder / "prove.parameters").read_text()
+    (folder / "prove.parameters").unlink()  # it is a link
+    kept = re.sub(r"(WebAcl|GradualDeployment|IpAddressType)=.*\n", "", parameters)
+    (folder / "prove.parameters").write_text(f"{kept}Architecture={ARCHITECTURE}\nResponseStreaming=disabled\n")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, embedded_aws: EmbeddedAws) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a script of the release with few programs on the path."""
+    tools = tmp_path / "bin"
     tools.mkdir()
     aws = subprocess.run(["pyenv", "which", "aws"], capture_output=True, text=True, check=False).stdout.strip()
     paths = {name: shutil.which(name) for name in TOOLS} | {"aws": aws or shutil.which("aws")}
+    paths["deltaic"] = str(Path(sys.executable).parent / "deltaic")
     if paths["aws"] is None and "CI" not in os.environ:
         pytest.skip("there is no aws here")
     for name, path in paths.items():
         assert path is not None, name
         (tools / name).symlink_to(path)
     environment = {**embedded_aws.environment, "PATH": str(tools), "HOME": str(tmp_path)}
-    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket=BUCKET)
-    options = [f"DataBuckets=arn:aws:s3:::{lake}", f"Architecture={ARCHITECTURE}", "ResponseStreaming=disabled"]
 
-    command = [str(folder / "install"), BUCKET, "dev", *options]
-    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    def run(*command: object, answer: str = "") -> subprocess.CompletedProcess[str]:
+        parts = [str(part) for part in command]
+        return subprocess.run(
+            parts, cwd="/", env=environment, input=answer, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_release_deploys_a_stack_that_is_verified(
+    folder: Path,
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    embedded_aws: EmbeddedAws,
+    client: Callable[[Any], Any],
+    lake: str,
+) -> None:
+    client("s3").create_bucket(Bucket=BUCKET)
+    options = [f"DataBuckets=arn:aws:s3:::{lake}", f"Architecture={ARCHITECTURE}", "ResponseStreaming=disabled"]
+    done = run(folder / "install", BUCKET, "dev", *options)
     try:
         assert done.stdout.endswith("deployed the stack deltaic-dev\n"), done.stdout + done.stderr
         check_stack(Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "deltaic-dev"}), embedded_aws, lake)
     finally:
-        aws_session.client("cloudformation", endpoint_url=embedded_aws.endpoint).delete_stack(StackName="deltaic-dev")
+        client("cloudformation").delete_stack(StackName="deltaic-dev")
 
 
 def check_stack(deltaic: Deltaic, embedded_aws: EmbeddedAws, lake: str) -> None:
@@ -155,3 +177,81 @@ def check_stack(deltaic: Deltaic, embedded_aws: EmbeddedAws, lake: str) -> None:
     assert verified["returns rows of releases.s.numbers to the published client"]["said"] == "3 rows"
     examined = {item["check"]: item for item in json.loads(deltaic("doctor --json").stdout)}
     assert examined["runs the code of this checkout"]["verdict"] == "ok", examined
+
+
+def trial_of(bucket: str) -> dict[str, Any]:
+    """Return the arguments of a small stack with the name of a trial's stack, and with this bucket."""
+    topic = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"ArtifactBucket": {"Type": "String"}}}
+    parameter = {"ParameterKey": "ArtifactBucket", "ParameterValue": bucket}
+    return {"StackName": TRIAL, "TemplateBody": json.dumps(topic), "Parameters": [parameter]}
+
+
+def table_named(name: str) -> dict[str, Any]:
+    attribute = {"AttributeName": "pk", "AttributeType": "S"}
+    keys = {"KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}], "AttributeDefinitions": [attribute]}
+    return {"TableName": name, "BillingMode": "PAY_PER_REQUEST", **keys}
+
+
+def remains(client: Callable[[Any], Any]) -> list[str]:
+    """Return the names of stacks, buckets, tables, secrets and functions of trials."""
+    stacks = client("cloudformation").list_stacks()["StackSummaries"]
+    names = [stack["StackName"] for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"]
+    names += [bucket["Name"] for bucket in client("s3").list_buckets()["Buckets"]]
+    names += client("dynamodb").list_tables()["TableNames"]
+    names += [secret["Name"] for secret in client("secretsmanager").list_secrets()["SecretList"]]
+    names += [function["FunctionName"] for function in client("lambda").list_functions()["Functions"]]
+    return [name for name in names if re.match("deltaic[-/]prove", name)]
+
+
+def test_release_is_proved_with_a_stack_that_is_removed(
+    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], client: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    # What a run that was killed can leave.
+    client("cloudformation").create_stack(**trial_of(TRIAL_BUCKET))
+    client("dynamodb").create_table(**table_named("deltaic-prove-catalog"))
+    client("s3").create_bucket(Bucket=TRIAL_BUCKET)
+    client("s3").put_object(Bucket=TRIAL_BUCKET, Key="deltaic-prove-trial/plain/part", Body=b"")
+    # The row that takes a minute held in that run.
+    held = {"check": "The authorizer's cache", "verdict": "ok", "said": "before", "remedy": "", "expected": ""}
+    report = tmp_path / "proof.json"
+    report.write_text(json.dumps({"stack": TRIAL, "rows": [held]}))
+    done = run(folder / "prove", "--report", report, "--files", "300", answer="y\n")
+    document = json.loads(report.read_text())
+    assert (document["stack"], document.get("complete")) == (TRIAL, True), done.stdout + done.stderr
+    rows = {row["check"]: row for row in document["rows"]}
+    assert (rows["CloudFormation"]["verdict"], rows["The authorizer's cache"]["said"]) == ("ok", "before")
+    failed = [name for name, row in rows.items() if row["verdict"] == "failed"]
+    assert failed == ["Access log of the gateway"] * (done.returncode == 1), rows
+    assert remains(client) == []
+
+
+def test_trial_asks_before_it_removes_or_deploys(
+    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], client: Callable[[Any], Any]
+) -> None:
+    client("s3").create_bucket(Bucket=TRIAL_BUCKET)
+    done = run(folder / "prove", answer="n\n")
+    assert (done.returncode, "less than 0.20 USD" in done.stdout) == (1, True)
+    assert remains(client) == [TRIAL_BUCKET]
+    client("s3").delete_bucket(Bucket=TRIAL_BUCKET)
+
+
+def test_trial_keeps_a_stack_that_it_did_not_create(
+    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], client: Callable[[Any], Any]
+) -> None:
+    client("cloudformation").create_stack(**trial_of("of-somebody-else"))
+    try:
+        done = run(folder / "prove", answer="y\n")
+        assert (done.returncode, "did not create the stack deltaic-prove" in done.stderr) == (1, True)
+        assert remains(client) == [TRIAL]
+    finally:
+        client("cloudformation").delete_stack(StackName=TRIAL)
+
+
+def test_trial_that_cannot_be_deployed_is_removed(
+    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], client: Callable[[Any], Any]
+) -> None:
+    with (folder / "prove.parameters").open("a") as parameters:
+        parameters.write("Architecture=sparc\n")
+    done = run(folder / "prove", answer="y\n")
+    assert (done.returncode, "sparc" in done.stderr) == (1, True), done.stderr
+    assert remains(client) == []
