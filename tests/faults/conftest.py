@@ -35,7 +35,9 @@ def fault_results(
     cases: set[Any] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "fault_results" in item.fixturenames
+        if isinstance(item, pytest.Function)
+        and "fault_results" in item.fixturenames
+        and item.get_closest_marker("skip") is None
     }
     ordered = sorted(cases, key=lambda case: (case[0].play not in SLOWEST, FAULTS.index(case[0]), case[1]))
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
