@@ -1,5 +1,6 @@
 """Test the page on Terraform and CDK with their tools: blocks are valid, and their names exist."""
 
+import ast
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from cloudformation import packaged
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.sam import translate
 from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 
@@ -113,6 +115,22 @@ def test_terraform_applies_files_with_the_rights_on_the_page(
     run("deltaic", "drift", "shares", folder=files, **environment)
 
 
+def test_cdk_program_includes_all_functions_and_parameters_of_the_template() -> None:
+    text = block("python", "CfnInclude").partition("parameters = ")[2].partition("\n")[0]
+    parameters: dict[str, str] = ast.literal_eval(text)
+    template = translate(packaged(read(TEMPLATE)), parameters)
+    assert {"QueryTable", "FollowTables"} <= functions_of(template)
+    assert parameters.keys() <= template["Parameters"].keys()
+    assert "Endpoint" in template["Outputs"]
+
+
+def functions_of(template: Mapping[str, Any]) -> set[str]:
+    resources = template["Resources"].items()
+    return {name for name, resource in resources if resource["Type"] == "AWS::Lambda::Function"}
+
+
+# The test above does the same without CDK, whose installation and start take most of the time.
+@pytest.mark.long
 @pytest.mark.slow
 def test_cdk_creates_the_packaged_template(tmp_path: Path) -> None:
     require_tool("node")
@@ -122,10 +140,7 @@ def test_cdk_creates_the_packaged_template(tmp_path: Path) -> None:
         CDK_OUTDIR=str(tmp_path / "out"), JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION="1",
         JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION="1")  # fmt: skip
     template: Mapping[str, Any] = json.loads((tmp_path / "out" / "deltaic-prod.template.json").read_text())
-    functions = {
-        name for name, resource in template["Resources"].items() if resource["Type"] == "AWS::Lambda::Function"
-    }
-    assert {"QueryTable", "FollowTables"} <= functions
+    assert {"QueryTable", "FollowTables"} <= functions_of(template)
     values = {name: template["Parameters"][name]["Default"] for name in ("Stage", "DataBuckets", "Follow")}
     assert values == {"Stage": "prod", "DataBuckets": "arn:aws:s3:::lake", "Follow": "enabled"}
     assert "Endpoint" in template["Outputs"]
