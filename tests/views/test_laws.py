@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 SEQUENCES = int(os.environ.get("DELTAIC_VIEWS", "1"))
-STEPS = 2 if SEQUENCES < 10 else 6
+STEPS = 1 if SEQUENCES < 10 else 6
 
 REGIONS = ("EU", "US", "eu", "it's", "", "\\ü")
 COLUMNS = "id INT, region STRING, n INT, v DOUBLE, m MAP<STRING, INT>"

@@ -46,7 +46,7 @@ pytestmark = [
 ]
 
 STORIES = int(os.environ.get("DELTAIC_VIEWS", "1"))
-STEPS = 2 if STORIES == 1 else 4
+STEPS = 1 if STORIES == 1 else 4
 SITES = ("oslo", "rome", "bern")
 FORMATS = ("responseformat=parquet", "responseformat=delta;readerfeatures=deletionvectors,columnmapping")
 SQLS = (

@@ -148,8 +148,13 @@ def test_rows_with_a_key_are_updated_within_one_audience_only(
 @pytest.mark.parametrize(
     ("kind", "keys"),
     [
-        ("TIMESTAMP", ["TIMESTAMP'1900-01-01 00:00:00Z'", "TIMESTAMP'2026-03-29 02:30:00.000001Z'"]),
         ("STRING", ["'it''s \\\\ %'", "'\u017c'"]),
+        # In CI, strings cover the selection of files.
+        pytest.param(
+            "TIMESTAMP",
+            ["TIMESTAMP'1900-01-01 00:00:00Z'", "TIMESTAMP'2026-03-29 02:30:00.000001Z'"],
+            marks=pytest.mark.long,
+        ),
         pytest.param("BIGINT", ["-5", "9000000000"], marks=pytest.mark.long),
         pytest.param("DECIMAL(20, 5)", ["-0.5", "123456789.12345"], marks=pytest.mark.long),
         pytest.param("DATE", ["DATE'0001-01-01'", "DATE'9999-12-31'"], marks=pytest.mark.long),
