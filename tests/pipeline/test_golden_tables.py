@@ -20,6 +20,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
+BRIEF = (
+    *("all_types", "partitioned_types", "variant", "timestamp_ntz", "type_widening", "twelve_thousand_rows"),
+    *("change_feed", "deletion_vectors", "column_mapping_name", "clone_deletion_vectors", "everything"),
+    *("checkpoint_multipart", "checkpoint_v2_sidecars", "log_compaction", "in_commit_timestamps", "gzipped"),
+)
+"""Tables that Spark reads in CI: one or more for each feature of the format. The tests in `client` read all tables in
+CI, and compare them with the same stored rows."""
+
 REBUILT = ["deletion_vectors_change_feed", "column_mapping_name", "checkpoint_v2_json", "log_compaction"]
 """Tables to write again in long tests: each takes as long as reading all stored tables."""
 
@@ -29,7 +37,9 @@ def sorted_rows(table: pa.Table, *without: str) -> list[str]:
     return sorted(repr(row) for row in table.drop_columns([*without]).to_pylist())
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in BRIEF else pytest.mark.long) for name in names()]
+)
 def test_spark_reads_the_latest_version_of_a_stored_table(spark: "SparkSession", name: str, tmp_path: Path) -> None:
     golden = load(name)
     path = place(golden, tmp_path)
