@@ -25,8 +25,8 @@ pytestmark = pytest.mark.deploy
 LOG = logging.getLogger(__name__)
 FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
 LEVEL = "POWERTOOLS_LOG_LEVEL"
-LEAST_REQUESTS = 1000
-PAUSE_SECONDS = 0.25
+LEAST_REQUESTS = 500
+PAUSE_SECONDS = 0.5
 """Pause of each reader between requests: the updates take a minute or more, in which these requests are enough."""
 REPEATED = {429, 503}
 """Statuses that clients retry (PROTOCOL.md, "REST APIs"): the embedded AWS delays functions while others start."""
