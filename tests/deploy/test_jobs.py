@@ -180,14 +180,29 @@ def test_failed_job_raises_the_alarm_and_changes_nothing(jobs: Jobs, alarm_topic
     assert "docs/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
-def test_backfill_is_one_job_that_continues_after_a_failed_step(jobs: Jobs) -> None:
-    file = Path(jobs.dataset("days", mode="append"))
+def backfill_arguments(jobs: Jobs, name: str) -> tuple[str, ...]:
+    """Create a dataset with a variable, and return the arguments of a backfill of two days."""
+    file = Path(jobs.dataset(name, mode="append"))
     content = file.read_text().replace("inbox/*.csv", "days/{{ day }}/*.csv")
     file.write_text(f"variables: {{day: {{type: date}}}}\n{content}")
+    return "backfill", str(file), "--from", "2026-01-01", "--to", "2026-01-02", "--on", "emr"
+
+
+def test_backfill_of_several_days_is_one_job(jobs: Jobs) -> None:
+    before = len(jobs.stand_in.runs)
+    started = jobs.deltaic(*backfill_arguments(jobs, "months"), "--detach", "--json")
+    assert started.exit_code == 0, started.output
+    assert len(jobs.stand_in.runs) == before + 1
+    cancel_run(jobs, json.loads(started.stdout)[0]["jobRunId"])
+
+
+# In CI, datasets/test_backfill.py continues backfills, and the tests before and after this one run jobs.
+@pytest.mark.long
+def test_backfill_is_one_job_that_continues_after_a_failed_step(jobs: Jobs) -> None:
+    line = backfill_arguments(jobs, "days")
     put = jobs.client("s3").put_object
     put(Bucket=jobs.lake, Key="days/2026-01-01/a.csv", Body=b"id,dose\n1,2\n")
     put(Bucket=jobs.lake, Key="days/2026-01-02/a.csv", Body=b"id,dose\n2,9\n")
-    line = ("backfill", str(file), "--from", "2026-01-01", "--to", "2026-01-02", "--on", "emr")
     first = jobs.deltaic(*line)
     assert first.exit_code == 3, first.output
     assert re.search(r"(?m)^done +days-2026-01-01 ", first.output)
@@ -197,7 +212,7 @@ def test_backfill_is_one_job_that_continues_after_a_failed_step(jobs: Jobs) -> N
     assert second.exit_code == 0, second.output
     assert re.search(r"(?m)^skipped +days-2026-01-01 ", second.output)
     assert jobs.rows("days") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}]
-    runs = json.loads(jobs.deltaic("runs", str(file), "--json").stdout)
+    runs = json.loads(jobs.deltaic("runs", line[1], "--json").stdout)
     ended = sorted((run["run"], run["exit"]) for run in runs)
     assert ended == [("days-2026-01-01", 0), ("days-2026-01-02", 0), ("days-2026-01-02", 3)]
 
@@ -210,10 +225,8 @@ def test_table_is_maintained_by_a_job(jobs: Jobs) -> None:
     assert [item["Key"] for item in log if item["Key"].endswith(".checkpoint.parquet")]
 
 
-def test_cancelled_run_writes_nothing(jobs: Jobs) -> None:
-    started = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
-    assert started.exit_code == 0, started.output
-    run_id = json.loads(started.stdout)[0]["jobRunId"]
+def cancel_run(jobs: Jobs, run_id: str) -> None:
+    """Cancel a run as soon as it has a process, and wait for its end."""
     run = jobs.stand_in.runs[run_id]
     while run.process is None:
         time.sleep(0.1)
@@ -221,6 +234,13 @@ def test_cancelled_run_writes_nothing(jobs: Jobs) -> None:
     assert json.loads(cancelled.stdout)[0]["state"] == "CANCELLED"
     while run.ended is None:
         time.sleep(0.1)
+
+
+def test_cancelled_run_writes_nothing(jobs: Jobs) -> None:
+    started = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
+    assert started.exit_code == 0, started.output
+    run_id = json.loads(started.stdout)[0]["jobRunId"]
+    cancel_run(jobs, run_id)
     assert jobs.deltaic("status", run_id).exit_code == 1
     assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/cancelled/")
 
@@ -240,37 +260,47 @@ def kill_job_run(jobs: Jobs, job_run: str, location: str, condition: Callable[[]
     jobs.leases.release(location, lease.holder)
 
 
-def test_run_id_continues_after_its_job_was_killed(jobs: Jobs) -> None:
-    file, location = jobs.dataset("dying", mode="append"), f"s3://{jobs.lake}/jobs/dying"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dying",
+        # Killed before its commit too: pipeline/test_publish and datasets/test_killed cover this without a cluster.
+        pytest.param("dying_twice", marks=pytest.mark.long),
+    ],
+)
+def test_run_id_continues_after_its_job_was_killed(jobs: Jobs, name: str) -> None:
+    file, location = jobs.dataset(name, mode="append"), f"s3://{jobs.lake}/jobs/{name}"
 
     def start_run() -> str:
-        result = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r7", "--detach", "--json")
+        result = jobs.deltaic("run", file, "--on", "emr", "--run-id", name, "--detach", "--json")
         assert result.exit_code == 0, result.output
         return str(json.loads(result.stdout)[0]["jobRunId"])
 
     s3 = jobs.client("s3")
 
     def commits() -> list[str]:
-        objects = s3.list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
+        objects = s3.list_objects_v2(Bucket=jobs.lake, Prefix=f"jobs/{name}/_delta_log/0")
         return [item["Key"] for item in objects.get("Contents", []) if item["Key"].endswith(".json")]
 
-    first = start_run()
-    assert start_run() == first  # while the job runs
-    kill_job_run(jobs, first, location, lambda: held_lease(jobs.leases, location))
-    assert commits() == []
-    second = start_run()
-    kill_job_run(jobs, second, location, commits)
-    commits_before, rows = commits(), jobs.rows("dying")
+    started = [start_run()]
+    assert start_run() == started[0]  # while the job runs
+    if name == "dying_twice":
+        kill_job_run(jobs, started[0], location, lambda: held_lease(jobs.leases, location))
+        assert commits() == []
+        started.append(start_run())
+    kill_job_run(jobs, started[-1], location, commits)
+    commits_before, rows = commits(), jobs.rows(name)
     assert rows == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
-    third = start_run()
-    assert len({first, second, third}) == 3
-    while jobs.stand_in.runs[third].ended is None:
+    last = start_run()
+    assert last not in started
+    assert len(set(started)) == len(started)
+    while jobs.stand_in.runs[last].ended is None:
         time.sleep(0.1)
-    logs = jobs.deltaic("logs", third)
-    assert jobs.stand_in.runs[third].state == "SUCCESS", logs.output
-    assert (commits(), jobs.rows("dying")) == (commits_before, rows)
-    assert jobs.catalog.tables.get("jobs_share", "built", "dying").location == location
-    assert start_run() == third  # the finished run
+    logs = jobs.deltaic("logs", last)
+    assert jobs.stand_in.runs[last].state == "SUCCESS", logs.output
+    assert (commits(), jobs.rows(name)) == (commits_before, rows)
+    assert jobs.catalog.tables.get("jobs_share", "built", name).location == location
+    assert start_run() == last  # the finished run
 
 
 def test_missing_run_is_named_in_the_error(jobs: Jobs) -> None:
