@@ -29,7 +29,6 @@ from deltaic_ops.local.state_folder import running_environment
 
 pytestmark = pytest.mark.slow
 
-ROUNDS: Final = 8
 WRITERS: Final = 2
 PAUSE_SECONDS: Final = 0.05
 """Pause of a writer between shares before a kill, about as long as it takes to create one."""
@@ -168,9 +167,11 @@ def check(catalog: CatalogAdmin, endpoint: str, work: SavedWork, since: str = ""
         assert (response.status_code, len(response.json()["items"])) == (200, 1)
 
 
-def test_saved_entries_survive_kills_of_any_process(tmp_path: Path) -> None:
+# Once for each of VICTIMS; more rounds only try other moments.
+@pytest.mark.parametrize("rounds", [len(VICTIMS), pytest.param(4 * len(VICTIMS), marks=pytest.mark.long)])
+def test_saved_entries_survive_kills_of_any_process(tmp_path: Path, rounds: int) -> None:
     state, work, generator = tmp_path / "state", SavedWork(), random.Random(4)  # noqa: S311 -- process and time of kills
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         victims = VICTIMS[turn % len(VICTIMS)]
         with run_server(state) as (server, endpoint):
             environment = running_environment(state)
@@ -200,4 +201,4 @@ def test_saved_entries_survive_kills_of_any_process(tmp_path: Path) -> None:
         environment = running_environment(state)
         assert environment is not None
         check(create_admin(environment), endpoint, work)
-    assert len(work.shares) > ROUNDS
+    assert len(work.shares) > rounds
