@@ -106,7 +106,8 @@ deltaic_ops
                      delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file deltaic_datasets.run
                      deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
-bench                deltaic deltaic_ops.checks deltaic_ops.deploy deltaic_ops.local
+bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.checks deltaic_ops.deploy
+                     deltaic_ops.local deltaic_pipeline deltaic_terminal
 """
 """The packages, and what the modules of each can import besides their own package.
 

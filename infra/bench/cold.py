@@ -4,7 +4,8 @@ The Lambda layer is built as for deployment, with bytecode, for the Python versi
 in new processes with only the layer on `sys.path`, and handles the same request twice against the embedded AWS. CPU
 seconds are those of the whole process (user and system), as the median of several runs. Durations on Lambda are derived
 from them: a function has memory in MB / 1,769 of a vCPU, and is billed for memory multiplied by duration. Some commands
-of `deltaic` are measured too.
+of `deltaic` are measured too. `--before` names another checkout of this repository with a synced environment, for
+comparison: its functions start alternately with those of this checkout, also with bytecode.
 """
 
 import argparse
@@ -74,59 +75,68 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.cold", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help=f"number of fresh processes of each function ({RUNS})")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="folder for logs and objects")
+    parser.add_argument("--before", type=Path, help="another checkout of this repository to compare with")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help=f"folder for {NAME}")
     options = parser.parse_args()
-    results = measure(options.state.resolve(), options.runs)
+    results = measure(options.state.resolve(), options.runs, options.before and options.before.resolve())
     (options.report / NAME).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print("\n".join(section(results)))
     return 0
 
 
-def measure(state: Path, runs: int) -> dict[str, Any]:
+def measure(state: Path, runs: int, before: Path | None = None) -> dict[str, Any]:
     """Build the Lambda layer, and measure starts of every function and of some `deltaic` commands."""
     state.mkdir(parents=True, exist_ok=True)
     folders = write_logs(state / "logs", [FILES], print)
     processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
     with tempfile.TemporaryDirectory() as folder, ObjectStore(state) as objects:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        packages = build_layer(Path(folder) / "layer", processor, version)
+        ours = (build_layer(ROOT, Path(folder) / "layer", processor, version), ROOT)
+        theirs = None
+        if before is not None:
+            theirs = (build_layer(before, Path(folder) / "before", processor, version), before)
         locations = {name: objects.put_table(path) for name, path in folders.items()}
         with service(objects, locations, Path(folder)) as running_service:
             functions: dict[str, Any] = {}
             recipient: Any = None
             for name in FUNCTIONS:
                 event = _event(name, running_service.token, next(reversed(locations)), recipient)
-                functions[name], context = _function(packages, name, running_service, event, runs)
+                functions[name], context = _function(ours, theirs, name, running_service, event, runs)
                 recipient = recipient or context
             variables = dict(running_service.environment)
             commands = {line: _command(line, variables, runs) for line in ("--help", *_LIST)}
     return {"python": sys.version.split()[0], "runs": runs, "functions": functions, "commands": commands}
 
 
-def build_layer(target: Path, architecture: str, python: str, layer: str = "layer") -> Path:
+_Code = tuple[Path, Path]
+"""The folder of a layer's packages, and the checkout that contains the functions."""
+
+
+def build_layer(checkout: Path, target: Path, architecture: str, python: str, layer: str = "layer") -> Path:
     """Build a Lambda layer like `sam build`, compile it to bytecode, and return the folder of its packages.
 
-    `layer` is the name of the layer's folder below `functions`.
+    `layer` is the name of the layer's folder below `functions` in the checkout.
     """
-    [name] = re.findall(r"^build-(\w+):", (ROOT / "functions" / layer / "Makefile").read_text(), re.MULTILINE)
+    [name] = re.findall(r"^build-(\w+):", (checkout / "functions" / layer / "Makefile").read_text(), re.MULTILINE)
     subprocess.run(
         ["make", "--silent", f"build-{name}"],
-        cwd=ROOT / "functions" / layer,
+        cwd=checkout / "functions" / layer,
         env={**os.environ, "ARTIFACTS_DIR": str(target), "LAYER_ARCHITECTURE": architecture, "LAYER_PYTHON": python},
         check=True,
     )
     return target / "python"
 
 
-def _function(packages: Path, name: str, running_service: Service, event: Any, runs: int) -> tuple[dict[str, Any], Any]:
-    """Measure starts of a function with the layer's packages; return costs, and an authorizer's context."""
-    command, variables = _interpreter(packages, name, running_service)
-    answers = []
+def _function(  # noqa: PLR0913, PLR0917 -- two versions of the code, and a request
+    ours: _Code, theirs: _Code | None, name: str, running_service: Service, event: Any, runs: int
+) -> tuple[dict[str, Any], Any]:
+    """Measure starts of a function of two checkouts (`ours`, `theirs`); return costs, and an authorizer's context."""
+    command, variables = _interpreter(ours, name, running_service)
+    answers, other_answers = [], []
     for _ in range(runs):
-        done = subprocess.run(
-            [*command, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
-        )
-        answers.append(json.loads(done.stdout.splitlines()[-1]))
+        answers.append(_run_once(ours, name, running_service, event))
+        if theirs is not None:
+            other_answers.append(_run_once(theirs, name, running_service, event))
     process = subprocess.run(
         [*command, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
     )
@@ -136,6 +146,7 @@ def _function(packages: Path, name: str, running_service: Service, event: Any, r
             durations[_package(match[2])] += int(match[1])
     figures = {
         **{key: median(answer[key] for answer in answers) for key in ("import", "first", "warm")},
+        **({"before": median(answer["import"] + answer["first"] for answer in other_answers)} if other_answers else {}),
         "memory": load_template(parameters={"DataBuckets": "arn:aws:s3:::lake"}).functions[FUNCTIONS[name]].memory,
         "modules": len(_IMPORT_LINE.findall(process.stderr)),
         "packages": {package: microseconds / 1000 for package, microseconds in durations.most_common(SHOWN_PACKAGES)},
@@ -143,14 +154,24 @@ def _function(packages: Path, name: str, running_service: Service, event: Any, r
     return figures, answers[0]["context"]
 
 
-def _interpreter(packages: Path, name: str, running_service: Service) -> tuple[list[str], dict[str, str]]:
-    folder = ROOT / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
+def _run_once(code: _Code, name: str, running_service: Service, event: Any) -> dict[str, Any]:
+    command, variables = _interpreter(code, name, running_service)
+    done = subprocess.run(
+        [*command, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def _interpreter(code: _Code, name: str, running_service: Service) -> tuple[list[str], dict[str, str]]:
+    layer, checkout = code
+    folder = checkout / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
     variables = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_"))},
         **running_service.environment,
         "RESPONSE_STREAMING": "disabled",
         "POWERTOOLS_METRICS_DISABLED": "false",
-        "PYTHONPATH": os.pathsep.join([str(folder), str(packages)]),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(layer)]),
     }
     # As on Lambda: only the layer's packages, and no bytecode is written.
     return [sys.executable, "-S", "-B"], variables
@@ -204,6 +225,11 @@ def section(figures: Mapping[str, Any]) -> list[str]:
         prices = [f"{usd(cpu, size, wait):.2f}" for cpu in (cold, warm) for size in sizes]
         cells = [name, str(function["modules"]), *times, f"{function['memory']:,} MB", *starts, *prices]
         lines.append(f"| {' | '.join(cells)} |")
+    if before := {name: function for name, function in figures["functions"].items() if "before" in function}:
+        lines += ["", "Import and first answer of the previous version, measured alternately, also with bytecode:", ""]
+        for name, function in before.items():
+            times = function["before"] / (function["import"] + function["first"])
+            lines.append(f"* {name}: {function['before'] * 1000:.0f} ms, {times:.2f} times as much")
     lines += ["", "Import times by package in ms, from `python -X importtime`:", ""]
     for name, function in figures["functions"].items():
         parts = ", ".join(f"{package} {milliseconds:.0f}" for package, milliseconds in function["packages"].items())

@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench import measured_tables
 
@@ -55,6 +55,43 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
             best = min(best, time.process_time() - began)
         figures[kind] = best / lines * 1e6
     return figures
+
+
+def presign_microseconds(lines: int, token_length: int) -> float:
+    """Sign URLs with boto3 and dump file lines; return CPU microseconds per line, the minimum of three runs."""
+    import boto3
+    from botocore.config import Config
+
+    client: Any = boto3.client(
+        "s3",
+        endpoint_url="http://127.0.0.1:9",
+        region_name="us-east-1",
+        aws_access_key_id="ASIAEXAMPLEEXAMPLE00",
+        aws_secret_access_key="x" * 40,
+        aws_session_token="t" * token_length,
+        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+    )
+    adds = [measured_tables.add(number, lines) for number in range(lines)]
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        for add in adds:
+            url = client.generate_presigned_url(
+                "get_object", Params={"Bucket": "bench", "Key": f"logs/{add['path']}"}, ExpiresIn=3600
+            )
+            line = {
+                "file": {
+                    "url": url,
+                    "id": str(add["path"]),
+                    "partitionValues": add["partitionValues"],
+                    "size": add["size"],
+                    "stats": add["stats"],
+                    "expirationTimestamp": 1,
+                }
+            }
+            json.dumps(line).encode()
+        best = min(best, time.process_time() - began)
+    return best / lines * 1e6
 
 
 def manifest_microseconds(files: int) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value; a goal is an upper bound."""
+    """A measured value. Smaller values are better unless `more_is_better` is true."""
 
     subject: str
     """What was measured, such as `100k files`, `sign + line` or `imports`."""
@@ -16,15 +16,26 @@ class Figure:
     unit: str
     bar: float | None = None
     """Goal for the value, in the same unit; None if it has no goal."""
+    rival: str = ""
+    theirs: float | None = None
+    """Value of the competitor named `rival`, measured in the same run and unit."""
+    more_is_better: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """The competitor's value divided by this value."""
+        return None if self.theirs is None or not self.value else self.theirs / self.value
 
     @property
     def holds(self) -> bool | None:
         """True if the value meets its goal; None if it has no goal."""
-        return None if self.bar is None else self.value <= self.bar
+        if self.bar is None:
+            return None
+        return self.value >= self.bar if self.more_is_better else self.value <= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of the figure for JSON, and whether it meets its goal."""
-        return asdict(self) | {"holds": self.holds}
+        """Return the fields of the figure for JSON, with its ratio and whether it meets its goal."""
+        return asdict(self) | {"ratio": self.ratio, "holds": self.holds}
 
 
 def amount(value: float | None, unit: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bench import measured_tables, process
+from bench import measured_tables, process, rivals
 from bench.figures import Figure, files_subject
 from bench.http_timing import Client, Timing
 from bench.object_store import BUCKET, ObjectStore
@@ -48,8 +48,9 @@ class Bench:
     def of_size(self, files: int, *, warm: int) -> Iterator[Figure]:
         """Measure queries of a table in all scenarios: in a fresh process, warm, gzipped, pruned, paged and so on."""
         subject, name = files_subject(files), measured_tables.name(files)
+        rival = self._rival(name)
         with self.service.fresh() as server:
-            yield from self._fresh(subject, name, files, server)
+            yield from self._fresh(subject, name, files, server, rival)
             yield from self._warm(subject, name, server, warm)
             yield from self._small(subject, name, server)
             yield from self._pruned(subject, name, files, server)
@@ -73,7 +74,11 @@ class Bench:
                         raise RuntimeError("a response to a parallel query was incomplete")
         yield Figure(files_subject(files), f"{readers} parallel queries, all complete", min(times), "s", 0.8)
 
-    def _fresh(self, subject: str, name: str, files: int, server: Server) -> Iterator[Figure]:
+    def _rival(self, name: str) -> dict[str, float]:
+        self.log("deltalake: open, list files")
+        return rivals.run_deltalake(f"s3://{BUCKET}/{name}", self.objects.endpoint)
+
+    def _fresh(self, subject: str, name: str, files: int, server: Server, rival: dict[str, float]) -> Iterator[Figure]:
         self.log("first query of the process, of another table")
         first = self._cost(server, lambda client: client.query(SMALL))
         yield Figure(subject, "first query of a process, first byte (100 files)", _ms(first.timing.first), "ms")
@@ -84,13 +89,22 @@ class Bench:
         growth, peak = process.peak(server.pid) - before, process.peak(server.pid)
         large = files >= 1_000_000  # noqa: PLR2004 -- a million
         _check_complete(cost.timing, files)
-        bar = 10 if large else 1.5 if files == 100_000 else None  # noqa: PLR2004 -- the promised sizes
-        yield Figure(subject, "fresh: first byte", _ms(cost.timing.first), "ms", 150)
-        yield Figure(subject, "fresh: last byte, all URLs", cost.timing.last, "s", bar)
+        yield Figure(
+            subject, "fresh: first byte", _ms(cost.timing.first), "ms", 150, "deltalake, open", _ms(rival["open"])
+        )
+        yield Figure(
+            subject,
+            "fresh: last byte, all URLs",
+            cost.timing.last,
+            "s",
+            10 if large else 1.5 if files == 100_000 else None,  # noqa: PLR2004 -- the promised sizes
+            "deltalake, add actions",
+            rival["listed"],
+        )
         yield Figure(subject, "fresh: CPU per line", cost.cpu / cost.timing.lines * 1e6, "us")
         yield Figure(subject, "fresh: S3 requests per query", cost.requests, "", 18 if files == 100_000 else None)  # noqa: PLR2004
-        yield Figure(subject, "fresh: memory growth", growth, "MB", 200)
-        yield Figure(subject, "fresh: peak memory", peak, "MB", 300 if large else None)
+        yield Figure(subject, "fresh: memory growth", growth, "MB", 200, "deltalake", rival["growth"])
+        yield Figure(subject, "fresh: peak memory", peak, "MB", 300 if large else None, "deltalake", rival["peak"])
 
     def _warm(self, subject: str, name: str, server: Server, times: int) -> Iterator[Figure]:
         self.log(f"warm: {times} queries")
@@ -111,7 +125,7 @@ class Bench:
         yield Figure(subject, "warm, gzip: first byte", _ms(min(cost.timing.first for cost in compressed)), "ms")
         yield Figure(subject, "warm, gzip: CPU per line", min(cost.cpu for cost in compressed) / lines * 1e6, "us")
         smaller = costs[0].timing.nbytes / compressed[0].timing.nbytes
-        yield Figure(subject, "warm, gzip: times smaller", smaller, "x")
+        yield Figure(subject, "warm, gzip: times smaller", smaller, "x", more_is_better=True)
 
     def _small(self, subject: str, name: str, server: Server) -> Iterator[Figure]:
         self.log("metadata, version")
@@ -147,7 +161,7 @@ class Bench:
         yield Figure(subject, f"warm: JSON hint ({lines} files), last byte", _ms(_least(costs)), "ms", bar)
 
     def _filtered(self, subject: str, name: str, files: int) -> Iterator[Figure]:
-        """Measure a table of which only one partition is shared; the goals depend on a hint for that partition."""
+        """Measure a table of which only one partition is shared, compared with a predicate hint for that partition."""
         self.log("filtered to one partition, compared with a hint")
         costs: dict[str, tuple[Cost, Cost]] = {}
         for kind, small, table, body in (
@@ -168,13 +182,25 @@ class Bench:
         has_goal = files == 100_000  # noqa: PLR2004 -- the promised size
         for position, state in enumerate(("fresh", "warm")):
             hinted, filtered = costs["hint"][position], costs["filter"][position]
-            by_hint, by_filter = _ms(hinted.timing.first), _ms(filtered.timing.first)
-            most_ms, most_requests = (1.5 * by_hint + 5, hinted.requests + 1) if has_goal else (None, None)
-            yield Figure(subject, f"{state}: same partition by a hint, first byte", by_hint, "ms")
-            yield Figure(subject, f"{state}: same partition by a hint, S3 requests", hinted.requests, "")
-            yield Figure(subject, f"{state}: filtered to one partition, first byte", by_filter, "ms", most_ms)
-            name_of_requests = f"{state}: filtered to one partition, S3 requests"
-            yield Figure(subject, name_of_requests, filtered.requests, "", most_requests)
+            reference = _ms(hinted.timing.first)
+            yield Figure(
+                subject,
+                f"{state}: filtered to one partition, first byte",
+                _ms(filtered.timing.first),
+                "ms",
+                1.5 * reference + 5 if has_goal else None,
+                "same partition by a hint",
+                reference,
+            )
+            yield Figure(
+                subject,
+                f"{state}: filtered to one partition, S3 requests",
+                filtered.requests,
+                "",
+                hinted.requests + 1 if has_goal else None,
+                "same partition by a hint",
+                hinted.requests,
+            )
 
     def _paged(self, subject: str, name: str, files: int, server: Server) -> Iterator[Figure]:
         pages = min(files // PAGE, 100)
@@ -222,10 +248,14 @@ class Bench:
         return min(times)
 
     def _cost(self, server: Server, send: Callable[[Client], Timing]) -> Cost:
-        """Send a request and return its cost."""
-        before, cpu = self.objects.requests(), process.cpu_seconds(server.pid)
-        timing = send(server.client)
-        return Cost(timing, process.cpu_seconds(server.pid) - cpu, self.objects.requests() - before)
+        return cost_of(self.objects.requests, server, send)
+
+
+def cost_of(requests: Callable[[], int], server: Server, send: Callable[[Client], Timing]) -> Cost:
+    """Send a request and return its cost; `requests` returns the number of S3 requests since the store started."""
+    before, cpu = requests(), process.cpu_seconds(server.pid)
+    timing = send(server.client)
+    return Cost(timing, process.cpu_seconds(server.pid) - cpu, requests() - before)
 
 
 def _least(costs: list[Cost]) -> float:

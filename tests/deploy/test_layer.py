@@ -43,8 +43,8 @@ def layers(request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest
         return Layers(architecture, built / "DeltaicLayer" / "python", built / "DeltalakeLayer" / "python")
     return Layers(
         architecture,
-        build_layer(target / "shared", architecture, "3.13"),
-        build_layer(target / "packed", architecture, "3.13", "maintenance/layer"),
+        build_layer(ROOT, target / "shared", architecture, "3.13"),
+        build_layer(ROOT, target / "packed", architecture, "3.13", "maintenance/layer"),
     )
 
 

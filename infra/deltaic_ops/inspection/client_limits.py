@@ -16,7 +16,6 @@ from deltaic_ops.inspection.shared_schema import SharedSchema
 
 _UNSUPPORTED_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
 _SAFE_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
-"""Types whose partition values contain no space and no non-ASCII letter."""
 _NESTED = ("array<", "map<", "struct<")
 
 

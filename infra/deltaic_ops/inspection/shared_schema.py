@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
+"""Types whose partition values contain no space and no non-ASCII letter."""
 
 LAKE_FORMATION = (
     "the table is registered with AWS Lake Formation, whose row and column rules do not apply to shared files: "
