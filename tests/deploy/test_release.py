@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -120,8 +121,8 @@ def folder(release: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path, embedded_aws: EmbeddedAws) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs a script of the release with few programs on the path."""
+def environment(tmp_path: Path, embedded_aws: EmbeddedAws) -> dict[str, str]:
+    """Return environment variables with few programs on the path."""
     tools = tmp_path / "bin"
     tools.mkdir()
     aws = subprocess.run(["pyenv", "which", "aws"], capture_output=True, text=True, check=False).stdout.strip()
@@ -132,7 +133,12 @@ def run(tmp_path: Path, embedded_aws: EmbeddedAws) -> Callable[..., subprocess.C
     for name, path in paths.items():
         assert path is not None, name
         (tools / name).symlink_to(path)
-    environment = {**embedded_aws.environment, "PATH": str(tools), "HOME": str(tmp_path)}
+    return {**embedded_aws.environment, "PATH": str(tools), "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a script of the release."""
 
     def run(*command: object, answer: str = "") -> subprocess.CompletedProcess[str]:
         parts = [str(part) for part in command]
@@ -245,6 +251,21 @@ def test_trial_keeps_a_stack_that_it_did_not_create(
         assert remains(client) == [TRIAL]
     finally:
         client("cloudformation").delete_stack(StackName=TRIAL)
+
+
+def test_interrupted_trial_is_removed(folder: Path, environment: dict[str, str], client: Callable[[Any], Any]) -> None:
+    with subprocess.Popen(
+        [folder / "prove"], env=environment, stdin=subprocess.PIPE, start_new_session=True, text=True
+    ) as trial:
+        assert trial.stdin is not None
+        trial.stdin.write("y\n")
+        trial.stdin.close()
+        while TRIAL_BUCKET not in remains(client):
+            assert trial.poll() is None
+            time.sleep(0.1)
+        os.killpg(trial.pid, signal.SIGINT)
+        assert trial.wait() == 130
+    assert remains(client) == []
 
 
 def test_trial_that_cannot_be_deployed_is_removed(
