@@ -21,6 +21,7 @@ from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.table.catalog_entry import CatalogEntry, EntryName, JobCatalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.usage_log.collection import CatalogFacts, UsageJob, UsageSummary, catalog_facts, collect
+from deltaic_pipeline.usage_log.local_collection import collect_locally
 from deltaic_terminal.progress import silent
 from filled_server import FilledServer, dynamo_of
 from pipeline.counting import CountedRequests, counting
@@ -53,6 +54,9 @@ class Story:
 
     options: dict[str, str]
     """Storage options with which deltalake reads the usage table."""
+
+    environment: dict[str, str]
+    """AWS variables of the embedded AWS."""
 
     @property
     def facts(self) -> CatalogFacts:
@@ -120,6 +124,7 @@ def story(
             counted,
             by_directory,
             store_options,
+            dict(environment),
         )
 
 
@@ -146,8 +151,12 @@ def wait_for(log: Path, endpoint: str) -> None:
         time.sleep(0.1)
 
 
-def run(spark: "SparkSession", story: Story, job: UsageJob) -> UsageSummary:
-    return collect(spark, job, story.catalog, story.facts, silent)
+def run(story: Story, job: UsageJob) -> UsageSummary:
+    """Collect logs without Spark; `test_usage_engines` compares this with Spark."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in story.environment.items():
+            environment.setenv(name, value)
+        return collect_locally(job, story.catalog, story.facts, silent)
 
 
 def rows_of(story: Story, location: str, where: str) -> list[dict[str, Any]]:
@@ -176,10 +185,11 @@ class CollectedUsage:
 def usage(spark: "SparkSession", story: Story, tmp_path_factory: pytest.TempPathFactory) -> CollectedUsage:
     target, early = f"s3://{DATA_BUCKET}/usage-table", tmp_path_factory.mktemp("early") / "early.jsonl"
     early.write_text("".join(json.dumps(event) + "\n" for event in story.events("get_table_version")))
-    first = run(spark, story, story.job(target, "one", [early]))
+    first = run(story, story.job(target, "one", [early]))
     unexplained = rows_of(story, target, DOWNLOADS)
     entry = CatalogEntry(EntryName("audit", "usage", "accesses"), target, create_share=True)
-    second = run(spark, story, story.job(target, "two", [early, story.requests, story.requests], entry=entry))
+    job = story.job(target, "two", [early, story.requests, story.requests], entry=entry)
+    second = collect(spark, job, story.catalog, story.facts, silent)
     return CollectedUsage(target, early, first, unexplained, second)
 
 
@@ -236,13 +246,11 @@ def test_late_request_log_explains_earlier_downloads(story: Story, usage: Collec
     assert sums(rows) == sums(usage.unexplained)
 
 
-def test_repeated_logs_neither_count_twice_nor_lose_attributions(
-    spark: "SparkSession", story: Story, usage: CollectedUsage
-) -> None:
+def test_repeated_logs_neither_count_twice_nor_lose_attributions(story: Story, usage: CollectedUsage) -> None:
     """The logs of a later day have the downloads again, but no longer the request."""
     before = rows_of(story, usage.target, "true")
-    assert run(spark, story, story.job(usage.target, "two", [usage.early])).repeated
-    run(spark, story, story.job(usage.target, "three", [usage.early]))
+    assert run(story, story.job(usage.target, "two", [usage.early])).repeated
+    run(story, story.job(usage.target, "three", [usage.early]))
     rows = rows_of(story, usage.target, "true")
     assert sums(rows) == sums(before)
     [query] = story.events("query_table")
