@@ -211,6 +211,7 @@ def test_interrupted_backfill_writes_every_day_once(
 
 
 @pytest.mark.spark
+@pytest.mark.long  # in CI: test_every_step_runs_once_and_failures_are_listed, and the limits in test_deleting.py
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_backfill_of_full_extracts_deletes_within_the_limit_of_the_command(

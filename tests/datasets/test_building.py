@@ -219,7 +219,6 @@ def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: JobCatal
     assert (summary.batches, summary.rows) == (2, 4)
     arrive("3", (3, "c"))
     assert build(spark, run_of(content, "two"), catalog, silent).rows == 1
-    assert build(spark, run_of(content, "three"), catalog, silent).rows == 0
     actual_rows = dict(place.table().rows("id", "name"))
     assert actual_rows.keys() == {1, 2, 3}
     assert actual_rows[2] in {"B", "B2"}  # the order of the files depends on the file system
@@ -315,7 +314,7 @@ def test_two_writers_of_one_table_lose_nothing(
 ) -> None:
     def write(name: str, mode: Mapping[str, Any], first: int) -> list[int | None]:
         versions = []
-        for number in range(3):
+        for number in range(2):
             rows = [{"id": first + 5 * number + n, "name": name} for n in range(5)]
             source = json_source(place.folder, f"{name}{number}", rows, "id INT, name STRING")
             run = run_of(dataset(place.location, sources={"s": source}, write=mode), f"{name}-{number}")
@@ -327,11 +326,11 @@ def test_two_writers_of_one_table_lose_nothing(
         appending = pool.submit(write, "append", {"mode": "append"}, 0)
         merging = pool.submit(write, "merge", {"mode": "merge", "keys": ["id"]}, 100)
         acknowledged = appending.result() + merging.result()
-    expected_rows = [(n, "append") for n in range(15)] + [(n, "merge") for n in range(100, 115)]
+    expected_rows = [(n, "append") for n in range(10)] + [(n, "merge") for n in range(100, 110)]
     assert place.table().rows("id", "name") == sorted(expected_rows, key=repr)
     objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{place.prefix}/_delta_log/0")["Contents"]
     commits = {int(item["Key"].rpartition("/")[2].split(".")[0]) for item in objects}
-    assert len(set(acknowledged)) == 6
+    assert len(set(acknowledged)) == 4
     assert set(acknowledged) <= commits
 
 
@@ -364,7 +363,10 @@ ORACLES: dict[str, tuple[dict[str, Any], Callable[[list[State], list[State]], li
 }
 
 
-@pytest.mark.parametrize("mode", ORACLES)
+@pytest.mark.parametrize(
+    "mode",  # test_two_writers_of_one_table_lose_nothing appends and merges
+    [pytest.param(mode, marks=[pytest.mark.long] * (mode in {"append", "merge"})) for mode in ORACLES],
+)
 def test_write_modes_agree_with_plain_python(
     spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
@@ -430,7 +432,7 @@ def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: 
     def seconds(instant: datetime | None) -> int | None:
         return None if instant is None else int(instant.timestamp())
 
-    for number in range(3):
+    for number in range(2):
         since = BASE + timedelta(days=number)
         rows = [(key, draw.choice([None, "x", "y"]), since) for key in draw.sample(range(8), 5)]
         build(spark, run_of(content(f"{number}", rows), f"{number}"), catalog, silent)

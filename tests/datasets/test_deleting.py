@@ -123,11 +123,12 @@ def test_delete_when_deletes_keys_and_the_change_feed_has_them(merged: Arrivals)
         ("update_preimage", 2, "b"),
     ]
     again = merged.take(delivery)
-    assert (again.written, again.deleted, again.unchanged) == (0, 0, 5)
-    assert merged.feed(again.version) == [] or again.version == summary.version
+    assert (again.committed, again.written, again.deleted, again.unchanged) == (False, 0, 0, 5)
+    assert again.version == summary.version
     assert merged.table("id", "name") == [(2, "B"), (3, "c"), (4, "d")]
 
 
+@pytest.mark.long  # in CI: test_keys_of_rejected_rows_are_not_missing, test_duplicate_keys_are_refused_for_any_table
 def test_expectations_and_duplicates_are_checked_before_deletes(merged: Arrivals) -> None:
     merged.start([row(1, "a"), row(2, "b")])
     with pytest.raises(PipelineError, match="several rows to merge have the same key"):
@@ -150,6 +151,7 @@ def test_columns_of_delete_when_are_written_if_the_table_has_them(merged: Arriva
     assert merged.table("id", "name", "op") == [(1, "b", "X")]
 
 
+@pytest.mark.long  # in CI: the test above, and test_rows_of_any_types_are_written_as_plain_python_predicts
 def test_evolving_schema_gets_no_column_of_delete_when(merged: Arrivals) -> None:
     merged.start([row(1, "a"), row(2, "b")])
     steps = [{"view": "more", "sql": "SELECT *, named_struct('x', id) AS n FROM s"}]
@@ -173,14 +175,22 @@ def test_scd2_delete_ends_the_state_of_its_key(scd2: Arrivals) -> None:
         (3, "c", "2026-03-01", None, True),
     ]
     assert scd2.states() == states
-    again = scd2.take(delivery)
-    assert (again.written, again.deleted, again.unchanged) == (0, 0, 3)
+    with pytest.raises(PipelineError, match="deliver states in the order of their time"):
+        scd2.take([row(3, op="D", day=FIRST)])
     assert scd2.states() == states
-    for late in ([row(1, "a")], [row(3, op="D", day=FIRST)]):
-        with pytest.raises(PipelineError, match="deliver states in the order of their time"):
-            scd2.take(late)
+
+
+@pytest.mark.long  # in CI: test_unchanged.py repeats rows; test_scd2_keeps_every_state_with_its_period has late ones
+def test_scd2_key_returns_after_its_delete(scd2: Arrivals) -> None:
+    scd2.start([row(1, "a")])
+    delivery = [row(1, op="D", day=SECOND), row(8, op="D", day=SECOND)]
+    assert scd2.take(delivery).deleted == 1
+    again = scd2.take(delivery)
+    assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
+    with pytest.raises(PipelineError, match="deliver states in the order of their time"):
+        scd2.take([row(1, "a")])
     scd2.take([row(1, "again", day=THIRD)])
-    assert scd2.states() == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
+    assert scd2.states() == [(1, "a", "2026-03-01", "2026-03-02", False), (1, "again", "2026-03-03", None, True)]
 
 
 @pytest.mark.parametrize(
@@ -204,14 +214,13 @@ def test_invalid_delete_when_is_refused_with_its_field(
 
 
 def test_missing_keys_are_deleted_and_the_change_feed_has_them(full: Arrivals) -> None:
-    first = full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d"), row(9, op="D")])
-    assert (first.written, first.deleted, first.unchanged) == (4, 0, 1)
-    delivery = [row(1, op="D"), row(2, "B"), row(3, "c"), row(5, "e")]
+    full.start([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
+    delivery = [row(1, op="D"), row(2, "B"), row(3, "c"), row(5, "e"), row(9, op="D")]
     report = full.plan(delivery)
-    assert (report.refused, report.effect) == ("", {"new": 1, "changed": 1, "deleted": 1, "unchanged": 1, "missing": 1})
+    assert (report.refused, report.effect) == ("", {"new": 1, "changed": 1, "deleted": 1, "unchanged": 2, "missing": 1})
     run = full.run(delivery)
     summary = full.repeat(run)
-    assert (summary.rows, summary.written, summary.deleted, summary.unchanged) == (4, 2, 2, 1)
+    assert (summary.rows, summary.written, summary.deleted, summary.unchanged) == (5, 2, 2, 2)
     assert full.table("id", "name") == [(2, "B"), (3, "c"), (5, "e")]
     assert full.feed(summary.version) == [
         ("delete", 1, "a"),
@@ -223,17 +232,22 @@ def test_missing_keys_are_deleted_and_the_change_feed_has_them(full: Arrivals) -
     again = full.repeat(run)
     assert (again.version, again.repeated, again.deleted) == (summary.version, True, 0)
     same = full.take(delivery)
-    assert (same.written, same.deleted, same.unchanged) == (0, 0, 4)
+    assert (same.written, same.deleted, same.unchanged) == (0, 0, 5)
     only = full.take([row(2, "B"), row(3, "c")])
     assert (only.written, only.deleted, only.unchanged) == (0, 1, 2)
     assert full.feed(only.version) == [("delete", 5, "e")]
     assert full.columns() == ["id", "name", "day"]
 
 
+@pytest.mark.long  # in CI: test_no_rows_make_no_version
+def test_empty_extracts_create_and_keep_an_empty_table(full: Arrivals) -> None:
+    for _ in range(2):
+        summary = full.take([])
+        assert (summary.rows, summary.written, summary.deleted) == (0, 0, 0)
+
+
 def test_too_many_missing_keys_and_empty_extracts_are_refused(full: Arrivals) -> None:
-    full.take([])
-    full.take([])
-    full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
+    full.start([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
     delivery = [row(1, "A"), row(8, "new")]
     report = full.plan(delivery)
     assert report.effect["missing"] == 3
@@ -243,9 +257,9 @@ def test_too_many_missing_keys_and_empty_extracts_are_refused(full: Arrivals) ->
     with pytest.raises(ExpectationFailed, match="nothing was written: 3 of the table's 4 keys are missing"):
         full.take(delivery)
     leaving = [{"expect": "sql", "condition": "id > 9", "action": "drop"}]
+    without_limit: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
+    assert "there are no rows to write" in full.plan([], **without_limit).refused
     for rows in ([], [row(1, "a"), row(2, "b")]):
-        without_limit: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
-        assert "there are no rows to write" in full.plan(rows, **without_limit).refused
         with pytest.raises(ExpectationFailed, match="there are no rows to write, but 4 keys in the table"):
             full.take(rows, **without_limit)
     assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
@@ -287,19 +301,21 @@ def test_keys_of_rejected_rows_are_not_missing(full: Arrivals) -> None:
 def test_keys_are_compared_by_the_types_of_the_table(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     write = {"mode": "merge", "keys": ["NUMBER", "price", "text", "size"], "delete_missing": True, "at_most": "4 rows"}
     arrivals = Arrivals(spark, catalog, place, write)
-    usual = (1, 1.5, "a", 0.0)
-    gone = [(2, 1.5, "a", 0.0), (1, 2.5, "a", 0.0), (1, 1.5, "A", 0.0), (1, 1.5, "a", 1.0)]
+    price = Decimal("1.50")
+    usual = (1, price, "a", 0.0)
+    gone = [(2, price, "a", 0.0), (1, price + 1, "a", 0.0), (1, price, "A", 0.0), (1, price, "a", 1.0)]
     before = [dict(zip(("number", "price", "text", "size"), key, strict=True)) for key in [usual, *gone]]
     before.append({**before[0], "text": "a "})
-    arrivals.take(before, schema="number BIGINT, price DECIMAL(10,2), text STRING, size DOUBLE")
+    columns = {"number": pa.int64(), "price": pa.decimal128(10, 2), "text": pa.string(), "size": pa.float64()}
+    store_rows(place.table(), before, pa.schema([*columns.items()]))
     after = [{"TEXT": text, "SIZE": -0.0, "Number": 1, "Price": 1.5} for text in ("a ", "a")]
     summary = arrivals.take(after, schema="TEXT STRING, SIZE DOUBLE, Number INT, Price DECIMAL(10,2)")
     assert (summary.written, summary.deleted, summary.unchanged) == (0, 4, 2)
     assert arrivals.columns() == ["number", "price", "text", "size"]
-    price = Decimal("1.50")
     assert arrivals.table("number", "price", "text", "size") == [(1, price, "a ", 0.0), (1, price, "a", 0.0)]
 
 
+@pytest.mark.long  # in CI: test_keyed_rows.py::test_columns_become_wider_if_table_and_run_allow_it
 def test_keys_become_wider_with_the_type_of_the_extract(
     spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
@@ -327,19 +343,33 @@ def test_scd2_state_of_a_missing_key_ends_at_the_start_of_the_extract(full_state
         (3, "c", "2026-03-01", "2026-03-02", False),
     ]
     assert full_states.states() == states
-    again = full_states.take(delivery)
-    assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
     older = [row(1, "a", day=SECOND)]
     assert "the extract is older than the table" in full_states.plan(older).refused
     with pytest.raises(ExpectationFailed, match=r"write\.at is not the time of the extract"):
         full_states.take(older)
+    assert full_states.states() == states
+
+
+@pytest.mark.long  # in CI: test_unchanged.py repeats rows; test_scd2_keeps_every_state_with_its_period has late ones
+def test_scd2_missing_key_returns(full_states: Arrivals) -> None:
+    full_states.take([row(1, "a"), row(2, "b"), row(3, "c")])
+    delivery = [row(1, "a", day=SECOND), row(2, "B", day=SECOND)]
+    assert full_states.take(delivery).deleted == 1
+    again = full_states.take(delivery)
+    assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
     with pytest.raises(PipelineError, match="deliver states in the order of their time"):
         full_states.take([row(1, "a"), row(2, "B", day=SECOND), row(3, "c")])
-    assert full_states.states() == states
     full_states.take([row(1, "a", day=THIRD), row(2, "B", day=THIRD), row(3, "back", day=THIRD)])
-    assert full_states.states() == [*states[:3], (3, "back", "2026-03-03", None, True), states[3]]
+    assert full_states.states() == [
+        (1, "a", "2026-03-01", None, True),
+        (2, "B", "2026-03-02", None, True),
+        (2, "b", "2026-03-01", "2026-03-02", False),
+        (3, "back", "2026-03-03", None, True),
+        (3, "c", "2026-03-01", "2026-03-02", False),
+    ]
 
 
+@pytest.mark.long  # in CI: test_scd2_state_of_a_missing_key_ends_at_the_start_of_the_extract
 def test_scd2_states_without_a_time_column_end_at_the_time_of_the_run(
     spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:

@@ -138,17 +138,18 @@ def test_expectation_above_its_limit_fails_the_run(spark: "SparkSession", action
         "unique": {"expect": "unique", "columns": ["name"]},
     }
     failing = {"range": 1, "unique": 2}[expect]
-    for limit in LIMITS:
-        expectations = expectations_of({**rules[expect], "action": action, "at_most": limit})
-        assert not expectations.fits_one_pass
-        flagged = expectations.add_flags(spark.sql(ROWS))
-        [verdict], _ = measure(flagged, expectations)
+    expectations = expectations_of(
+        *({**rules[expect], "name": f"limit{n}", "action": action, "at_most": limit} for n, limit in enumerate(LIMITS))
+    )
+    assert not expectations.fits_one_pass
+    flagged = expectations.add_flags(spark.sql(ROWS))
+    verdicts, _ = measure(flagged, expectations)
+    for limit, verdict in zip(LIMITS, verdicts, strict=True):
         number = float(limit.rstrip("% rows"))
         assert verdict.refused == (failing > (number * 5 / 100 if "%" in limit else number)), limit
         assert verdict.said == f"{failing} of 5 rows, at most {limit}"
-        assert expectations.passing_rows(flagged, stop_at_failure=True).count() == 5 - (
-            failing if action != "fail" else 0
-        )
+    passing = expectations.passing_rows(flagged, stop_at_failure=True)
+    assert passing.count() == 5 - (failing if action != "fail" else 0)
 
 
 def test_limit_of_zero_accepts_no_rows(spark: "SparkSession") -> None:

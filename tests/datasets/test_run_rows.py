@@ -277,7 +277,15 @@ def test_run_without_a_commit_is_recognized_by_its_row(recorded: RecordedRuns) -
         ("c", 0, 1),
     ]
     assert (rows[1]["rows_written"], rows[1]["rows_unchanged"], rows[1]["exit"]) == (0, 2, 0)
-    # In another table, run b is not done.
+
+
+@pytest.mark.spark
+@pytest.mark.long  # in CI: test_run_ids.py::test_transaction_ids_differ_by_dataset_and_target
+@filtered
+def test_run_of_another_table_is_not_done(recorded: RecordedRuns) -> None:
+    for run_id in ("a", "b"):
+        recorded.put([1], **step_with("old"))
+        assert recorded.run(run_id)[0] == 0
     place = recorded.place
     recorded.place = replace(place, location=f"{place.location}_other", prefix=f"{place.prefix}_other")
     runs = f"--runs={place.location}_runs"

@@ -313,10 +313,8 @@ def test_dataset_is_built_for_its_variables(spark: "SparkSession", catalog: JobC
         "expectations": [{"expect": "sql", "name": "of_the_day", "condition": "day = {{ day }} AND site = {{ site }}"}],
     })  # fmt: skip
     file = str(place.folder / "tried.yaml")
-    for number, (day, site) in enumerate(
-        [("2026-01-01", "x' OR true --"), ("2026-01-02", "b"), ("2026-01-02", "x' OR true --")]
-    ):
-        dataset, _ = dataset_of(text, file, {"day": day, "site": site})
+    for number, day in enumerate(("2026-01-01", "2026-01-02")):
+        dataset, _ = dataset_of(text, file, {"day": day, "site": INJECTION})
         build(spark, Run(dataset, f"r{number}"), catalog, silent)
     rows = [(str(day), str(meant), site) for day, meant, site in place.table().rows("day", "meant", "site")]
     assert rows == [(day, day, INJECTION) for day in ("2026-01-01", "2026-01-02")]
