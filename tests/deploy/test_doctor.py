@@ -100,7 +100,7 @@ def test_correct_stack_has_only_ok_findings(stack: ExaminedStack) -> None:
         "signing functions can assume the signing role",
         "enough functions can run at once",
         "the gateway can write its access log",
-        "runs the code of this checkout",
+        "runs the code of this installation",
         "can read bucket deploytest-lake",
         "finds bucket deploytest-lake in the stack's region",
         "the page /explore can read bucket deploytest-lake",
@@ -119,7 +119,7 @@ def test_correct_stack_has_only_ok_findings(stack: ExaminedStack) -> None:
         for name, resource in resources.items()
         if resource["Type"] == "AWS::Lambda::Function" or name.startswith("DeltaicLayer")
     ]
-    assert findings["runs the code of this checkout"]["said"] == f"{len(packages)} packages"
+    assert findings["runs the code of this installation"]["said"] == f"{len(packages)} packages"
     reader = stack.catalog.recipients.get("doctors_reader")
     assert stack.catalog.tokens.list(reader.id) == []
 
@@ -255,7 +255,7 @@ WRONG: dict[Callable[[ExaminedStack], Any], dict[str, tuple[str, str]]] = {
         f"returns the version of {TABLE}": ("failed", "check its location"),
     },
     gateway_without_role: {"the gateway can write its access log": ("failed", "AmazonAPIGatewayPushToCloudWatchLogs")},
-    different_code: {"runs the code of this checkout": ("warning", "sam build")},
+    different_code: {"runs the code of this installation": ("warning", "deploy this version")},
 }
 """Defects, each with its findings: verdict and part of the remedy. The test creates all of them at once."""
 

@@ -182,7 +182,7 @@ def check_stack(deltaic: Deltaic, embedded_aws: EmbeddedAws, lake: str) -> None:
     assert all(item["holds"] for item in verified.values()), verified
     assert verified["returns rows of releases.s.numbers to the published client"]["said"] == "3 rows"
     examined = {item["check"]: item for item in json.loads(deltaic("doctor --json").stdout)}
-    assert examined["runs the code of this checkout"]["verdict"] == "ok", examined
+    assert examined["runs the code of this installation"]["verdict"] == "ok", examined
 
 
 def trial_of(bucket: str) -> dict[str, Any]:

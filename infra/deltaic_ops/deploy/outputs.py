@@ -74,7 +74,7 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
         # CloudFormation reports a missing stack as a ValidationError with the text "does not exist".
         if error.response["Error"].get("Code") != "ValidationError":
             raise
-        raise NotFound(f"there is no stack '{stack}' in this account and region: run `sam deploy` first") from error
+        raise NotFound(f"there is no stack '{stack}' in this account and region: check --stack and --region") from error
     values = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     missing = sorted(key for key in _OUTPUTS.values() if key not in values)
     if missing:

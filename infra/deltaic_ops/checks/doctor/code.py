@@ -1,4 +1,4 @@
-"""Compare the deployed Lambda packages in S3 with the code of this checkout, file by file."""
+"""Compare the deployed Lambda packages in S3 with the code of this installation, file by file."""
 
 import io
 import zipfile
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.deploy.sam_template import ROOT, load_template
-from deltaic_ops.inspection.findings import Finding, advise, ask, not_asked
+from deltaic_ops.inspection.findings import Finding, advise, ask
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CHECK = "runs the code of this checkout"
+CHECK = "runs the code of this installation"
 _TAIL = 4_000_000
 """Number of bytes read at the end of a zip file; they contain its directory, with the CRC-32 of each file."""
 
@@ -32,10 +32,7 @@ _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
 def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
-    """Compare the deployed functions and layer with this checkout; without one, the verdict is `not asked`."""
-    if not _LAYER.is_dir():
-        yield not_asked(CHECK, "this installation has no checkout to compare with")
-        return
+    """Compare the deployed functions and layer with those of this installation: a checkout, or a release's wheel."""
     yield from ask(CHECK, "check the bucket of the packages, and its account", lambda: _compare(client, stack))
 
 
@@ -60,7 +57,7 @@ def _compare(client: "S3Client", stack: DeployedStack) -> Finding:
     return advise(
         CHECK,
         f"different: {', '.join(differing)}" if differing else f"{compared} packages",
-        "check out the deployed version, or deploy this one: sam build && sam deploy",
+        "deploy this version, or install the commands of the deployed one",
         holds=not differing,
     )
 

@@ -24,7 +24,7 @@ from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 TableName = tuple[str, str, str]
 STABLE_STATUSES = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
-DEPLOY = "check stack (--stack), account and region, or deploy it (sam deploy)"
+DEPLOY = "check stack (--stack), account and region, or deploy it"
 
 
 @dataclass(frozen=True, slots=True)
