@@ -89,12 +89,12 @@ def test_command_writes_a_report_and_removes_what_it_created(
     assert not report.with_suffix(".json").exists()
     done = command(f"prove s3://{lake}/here {options} --yes")
     document = json.loads(report.with_suffix(".json").read_text())
-    rows = {row["check"]: row for row in document["rows"]}
-    assert {name: row["said"] for name, row in rows.items() if row["verdict"] == "failed"} == {}
+    rows = {row["row"]: row for row in document["rows"]}
+    assert {name: row["seen"] for name, row in rows.items() if row["verdict"] == "failed"} == {}
     assert {name for name, row in rows.items() if row["verdict"] == "not asked"} == UNTRIED
-    assert all(row["said"] for row in rows.values())
+    assert all(row["seen"] for row in rows.values())
     assert (done.exit_code, document["complete"]) == (0, True)
-    assert json.loads(done.stdout) == document["rows"]
+    assert [finding["check"] for finding in json.loads(done.stdout)] == [row["row"] for row in document["rows"]]
     assert document["seconds of the first query"] > document["seconds of a later query"] > 0
     page = report.with_suffix(".html").read_text()
     assert all(f": {name}</summary>" in page.replace("&#x27;", "'") for name in rows)

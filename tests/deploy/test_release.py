@@ -218,14 +218,14 @@ def test_release_is_proved_with_a_stack_that_is_removed(
     client("s3").create_bucket(Bucket=TRIAL_BUCKET)
     client("s3").put_object(Bucket=TRIAL_BUCKET, Key="deltaic-prove-trial/plain/part", Body=b"")
     # The row that takes a minute held in that run.
-    held = {"check": "The authorizer's cache", "verdict": "ok", "said": "before", "remedy": "", "expected": ""}
+    held = {"row": "The authorizer's cache", "verdict": "ok", "seen": "before", "remedy": "", "expected": ""}
     report = tmp_path / "proof.json"
     report.write_text(json.dumps({"stack": TRIAL, "rows": [held]}))
     done = run(folder / "prove", "--report", report, "--files", "300", answer="y\n")
     document = json.loads(report.read_text())
     assert (document["stack"], document.get("complete")) == (TRIAL, True), done.stdout + done.stderr
-    rows = {row["check"]: row for row in document["rows"]}
-    assert (rows["CloudFormation"]["verdict"], rows["The authorizer's cache"]["said"]) == ("ok", "before")
+    rows = {row["row"]: row for row in document["rows"]}
+    assert (rows["CloudFormation"]["verdict"], rows["The authorizer's cache"]["seen"]) == ("ok", "before")
     failed = [name for name, row in rows.items() if row["verdict"] == "failed"]
     assert failed == ["Access log of the gateway"] * (done.returncode == 1), rows
     assert remains(client) == []

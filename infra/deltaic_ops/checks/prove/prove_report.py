@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import astuple
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -20,6 +20,9 @@ from deltaic_ops.checks.prove.probes import Trial, latencies
 from deltaic_ops.checks.prove.prove_rows import RowResult, results
 from deltaic_ops.checks.prove.trial_catalog import PLAIN, SCHEMA, SHARE, TrialCatalog
 from deltaic_ops.deploy.deployed_stack import read_stack
+
+_FIELDS = ("row", "verdict", "seen", "remedy", "expected")
+"""Names of the fields of a RowResult in the report."""
 
 
 def check_rows(context: CheckContext, catalog: TrialCatalog, report: Path) -> Iterator[RowResult]:
@@ -47,11 +50,15 @@ def check_rows(context: CheckContext, catalog: TrialCatalog, report: Path) -> It
 
 def write_report(report: Path, content: Mapping[str, Any]) -> None:
     """Write FILE.json and FILE.html; `content` names the stack and has its rows, and facts about the run."""
-    report.with_suffix(".json").write_text(json.dumps(content, indent=2, default=asdict) + "\n", encoding="utf-8")
+    report.with_suffix(".json").write_text(json.dumps(content, indent=2, default=_as_json) + "\n", encoding="utf-8")
     facts = "".join(f"<li>{escape(f'{name}: {value}')}</li>" for name, value in content.items() if name != "rows")
     body = "".join(_details(result) for result in content["rows"])
     title = f"First deployment of {content['stack']}"
     report.with_suffix(".html").write_bytes(document(title, f"<h1>{escape(title)}</h1><ul>{facts}</ul>{body}"))
+
+
+def _as_json(result: RowResult) -> dict[str, str]:
+    return dict(zip(_FIELDS, astuple(result), strict=True))
 
 
 def _details(result: RowResult) -> str:
@@ -65,7 +72,7 @@ def read_results(report: Path, stack: str) -> dict[str, RowResult]:
     """Return the passed rows in the report of an interrupted run for the same stack; empty without one."""
     try:
         content = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))
-        rows = [RowResult(**row) for row in content["rows"]]
+        rows = [RowResult(*map(row.__getitem__, _FIELDS)) for row in content["rows"]]
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return {}
     if content.get("stack") != stack or content.get("complete"):
