@@ -87,8 +87,11 @@ def write(folder: Path, name: str, lines: list[str], extra: bytes = b"") -> str:
     return str(path)
 
 
-def runs(folder: Path) -> list[tuple[list[str], list[str]]]:
-    """Return the logs of four runs: without requests, with all, with duplicates again, and only the oldest."""
+def runs(folder: Path, *, brief: bool) -> list[tuple[list[str], list[str]]]:
+    """Return the logs of four runs: without requests, with all, with duplicates again, and only the oldest.
+
+    In brief, there are two runs: without requests, and with all logs of the others.
+    """
     requests, fetches = [json.dumps(each) for each in REQUESTS], [*FETCHES, *FETCHES[:3]]
     none = write(folder, "none", ["START"])
     late = write(folder, "requests", [*requests, *requests[:2], *ODD_REQUESTS], b'{"endpoint": "\xff", "requestId"\n')
@@ -97,6 +100,8 @@ def runs(folder: Path) -> list[tuple[list[str], list[str]]]:
     first, more = write(folder, "fetches-1.gz", fetches), write(folder, "fetches-2", ODD_FETCHES, b"\xff\xfe\n")
     write(folder, "_hidden", ["not a line"])
     glob = f"{folder}/fetches-*"
+    if brief:
+        return [([none], [first]), ([late, record], [glob, more])]
     return [([none], [first]), ([late, record], [glob]), ([late], [glob, more]), ([record], [first])]
 
 
@@ -128,6 +133,7 @@ def at_embedded_aws(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) 
     return dict(embedded_aws.environment)
 
 
+@pytest.mark.parametrize("brief", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_both_engines_write_the_same_rows_and_continue_each_other(
@@ -135,9 +141,11 @@ def test_both_engines_write_the_same_rows_and_continue_each_other(
     catalog: JobCatalog,
     place: Place,
     at_embedded_aws: dict[str, str],
+    brief: bool,
 ) -> None:
+    logs = runs(place.folder, brief=brief)
     here, there = f"{place.location}/here", f"{place.location}/spark"
-    for number, (requests, fetches) in enumerate(runs(place.folder)):
+    for number, (requests, fetches) in enumerate(logs):
         job = UsageJob(requests, fetches, there, f"run-{number}", roles=["Signing", "o'brien"])
         by_spark = collect(spark, job, catalog, FACTS, silent)
         mine = UsageJob(requests, fetches, here, f"run-{number}", roles=["Signing", "o'brien"])
@@ -145,12 +153,12 @@ def test_both_engines_write_the_same_rows_and_continue_each_other(
         assert rows_of(here, at_embedded_aws) == rows_of(there, at_embedded_aws)
         assert seen(by_itself) == seen(by_spark)
     before = rows_of(here, at_embedded_aws)
-    swapped = UsageJob(*runs(place.folder)[1], here, "swapped")
+    swapped = UsageJob(*logs[1], here, "swapped")
     assert collect(spark, swapped, catalog, FACTS, silent).version == by_itself.version
     # A run that committed nothing, like the last ones, is not recorded.
-    committed = UsageJob(*runs(place.folder)[1], here, "run-1")
+    committed = UsageJob(*logs[1], here, "run-1")
     assert collect(spark, committed, catalog, FACTS, silent).repeated
-    other = UsageJob(*runs(place.folder)[1], there, "swapped", roles=["Signing"])
+    other = UsageJob(*logs[1], there, "swapped", roles=["Signing"])
     assert collect_locally(other, catalog, FACTS, silent).version == by_spark.version
     assert collect_locally(replace(committed, target=there), catalog, FACTS, silent).repeated
     assert rows_of(here, at_embedded_aws) == rows_of(there, at_embedded_aws) == before
