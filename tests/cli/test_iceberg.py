@@ -145,6 +145,25 @@ def test_an_iceberg_table_in_files_is_created_by_apply(lake: Deltaic) -> None:
     assert lake.json("plan declared")["steps"] == []
 
 
+def test_apply_refuses_other_metadata_of_the_same_folder_that_clients_cannot_read(lake: Deltaic) -> None:
+    lake.done(f"table create iced.s.both {OWN}")
+    lake.done("export declared")
+    texts = {path: path.read_text(encoding="utf-8") for path in Path("declared").rglob("*.yaml")}
+    [(file, text)] = [(path, text) for path, text in texts.items() if "v2.metadata.json" in text]
+    file.write_text(text.replace("v2.metadata.json", "v1.metadata.json"), encoding="utf-8")
+    refused = lake("apply declared --allow-wider")
+    assert refused.exit_code == 1
+    assert "version 1 of the Iceberg format" in " ".join(refused.output.split())
+    assert lake.json("table show iced.s.both")["metadataLocation"].endswith("v2.metadata.json")
+
+
+def test_a_new_kind_of_access_to_an_iceberg_table_is_checked(lake: Deltaic) -> None:
+    lake.done(f"table create iced.s.old {OWN.replace('v2', 'v1')} --access-mode dir")
+    refused = lake("table update iced.s.old --access-mode dir --access-mode url")
+    assert refused.exit_code == 1
+    assert "version 1 of the Iceberg format" in " ".join(refused.output.split())
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -48,15 +48,17 @@ def validate_table(
     hidden columns and filters of grants match the table, and the reader's error if the table cannot be read. Settings
     that equal those of `before` are not checked again; an `unchecked` table is read only if it is filtered.
     """
-    moved = before is None or (table.location, table.storage) != (before.location, before.storage)
-    unknown = unknown_bucket(admin, table.location) if moved else []
-    if table.format == "iceberg":
-        warning = schemas().check_iceberg(table) if moved and not unchecked else ""
-        return table, [*filter(None, [warning]), *unknown, *_check_iceberg_filters(admin, schemas, table)]
+    place = ("location", "storage", "format", "metadata_location")
+    moved = before is None or any(getattr(table, name) != getattr(before, name) for name in place)
 
     def is_changed(name: str) -> bool:
         return moved or getattr(table, name) != getattr(before, name)
 
+    unknown = unknown_bucket(admin, table.location) if moved else []
+    if table.format == "iceberg":
+        is_read = not unchecked and (is_changed("access_modes") or is_changed("iceberg"))
+        warning = schemas().check_iceberg(table) if is_read else ""
+        return table, [*filter(None, [warning]), *unknown, *_check_iceberg_filters(admin, schemas, table)]
     rows = table.partition_filter if is_changed("partition_filter") else ""
     hidden = table.hidden_columns if is_changed("hidden_columns") else ()
     candidates = admin.grants.of_share(table.share) if is_changed("access_modes") else ()
