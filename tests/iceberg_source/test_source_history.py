@@ -12,14 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.deletion_vectors import decode_z85
-from deltaic.errors import MalformedRequest, TableUnreadable
+from deltaic.errors import MalformedRequest, TableUnreadable, UnsupportedOperation
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.file_statistics import encode_statistics
 from deltaic.iceberg_source.manifest_files import SourceManifest, TablePaths, partition_key
 from deltaic.iceberg_source.source_log import IcebergLog
 from deltaic.iceberg_source.source_metadata import SourceMetadata
 from deltaic.lru import Lru, MemoryBudget
+from deltaic.partition_filters import parse
 from deltaic.pruning.values import column_type
+from deltaic.sharing.rights.table_rights import Rights
+from deltaic.sharing.rights.table_visibility import visibility_of
 from iceberg_source.folder_catalog import FolderCatalog, client_rows, source_of
 from iceberg_source.test_refused_sources import ENTRY
 from msgspec import convert
@@ -80,6 +83,21 @@ def test_a_rename_changes_the_partition_columns_of_cached_versions(tmp_path: Pat
     after = IcebergLog(replace(after.table, cache=before.table.cache))
     assert client_rows(after.snapshot(1), after.metadata.location)["country"].to_pylist() == ["FI"]
     assert after.snapshot(1).log_id != before.snapshot(1).log_id  # page tokens and cached lines have the old name
+
+
+def test_a_refused_file_does_not_matter_to_recipients_of_other_partitions(tmp_path: Path) -> None:
+    table = FolderCatalog(tmp_path).create_table("mixed", COLUMNS, partition_spec=BY_COUNTRY)
+    _append(table, 1)
+    pq.write_table(pa.table({"id": [2], "country": ["PL"]}), tmp_path / "mixed" / "data" / "b.parquet")
+    table.add_files([f"{table.location()}/data//b.parquet"])
+    with table.transaction() as changes:
+        changes.remove_properties("schema.name-mapping.default")
+    snapshot = source_of(table).snapshot()
+    of_finland = visibility_of(Rights((parse("country = 'FI'"),)), snapshot.metadata).row_filter(None)
+    for _ in range(2):  # before and after the refusal
+        assert client_rows(snapshot, table.location(), of_finland)["id"].to_pylist() == [1]
+        with pytest.raises(UnsupportedOperation, match="the path of a file has an empty"):
+            list(snapshot.load_commits().scan())
 
 
 def test_a_truncated_manifest_is_not_half_a_table(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class IcebergSnapshot(Snapshot):
         self._version = version
         self.entry = snapshot
         self._filtered_totals = {}
-        self._refusal: tuple[str, str] | None = None
+        self._refusals: dict[int, tuple[str, str]] = {}
         metadata = table.metadata
         is_latest = snapshot is metadata.current
         schema_id = metadata.current_schema_id if is_latest or snapshot is None else snapshot.schema_id
@@ -160,8 +160,6 @@ class IcebergSnapshot(Snapshot):
 
     def load_commits(self) -> Self:
         """Read the deletes, and all files if some are likely to be refused: errors come before the response begins."""
-        if self._refusal:  # an earlier response ended at this file
-            raise UnsupportedOperation(*self._refusal)
         file_format = self._source.metadata.properties.get("write.format.default", "parquet").lower()
         needs_all = self.reader.defaults or self.reader.only_in_partitions or file_format != "parquet"
         _ = self.deletes, needs_all and self._count(None, files_follow=True)
@@ -212,6 +210,8 @@ class IcebergSnapshot(Snapshot):
         """Return the live files from `start` on; raises MalformedRequest if this version lacks its manifest."""
         if start is not None and start.base not in self._bases:
             raise MalformedRequest("The page token is not of this version of the table: send the query again.")
+        if refused := {*self._refusals} and self._refusals.keys() & self._unexcluded(file_filter):
+            raise UnsupportedOperation(*self._refusals[min(refused)])  # an earlier response ended at this manifest
         return self._scan(file_filter, min(batch_rows, _WITH_VECTORS) if self.deletes else batch_rows, start)
 
     def _scan(self, file_filter: FileFilter | None, batch_rows: int, start: Position | None) -> Generator[FileBatch]:
@@ -274,7 +274,7 @@ class IcebergSnapshot(Snapshot):
                 self._source.cache.put(self._key(number, piece.number), piece, size)
                 yield piece
         except UnsupportedOperation as refusal:
-            self._refusal = refusal.message, refusal.detail  # its traceback keeps the manifest in memory
+            self._refusals[number] = refusal.message, refusal.detail  # its traceback keeps the manifest in memory
             raise
 
     def _cached(self, number: int, piece: int) -> ManifestPiece | None:
