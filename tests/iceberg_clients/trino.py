@@ -4,14 +4,18 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
+import pyarrow as pa
 from catalog.dynamodb_local import unavailable
 from deltaic_ops.local.embedded import free_port
 from deltaic_terminal.environment import machine
@@ -43,16 +47,91 @@ class Trino:
     url: str
 
     def rows(self, query: str) -> list[list[Any]]:
-        """Return the rows of a query, page by page (Trino's client protocol)."""
+        """Return the rows of a query as Trino's client protocol encodes them."""
+        return [row for page in self._pages(query) for row in page.get("data", [])]
+
+    def table(self, query: str) -> pa.Table:
+        """Return the rows of a query with their types."""
+        columns: list[dict[str, Any]] = []
+        rows: list[list[Any]] = []
+        for page in self._pages(query):
+            columns = page.get("columns", columns)
+            rows += page.get("data", [])
+        kinds = [column["typeSignature"] for column in columns]
+        arrays = [pa.array([_value(row[at], kind) for row in rows], _arrow_type(kind)) for at, kind in enumerate(kinds)]
+        return pa.Table.from_arrays(arrays, [column["name"] for column in columns])
+
+    def _pages(self, query: str) -> Iterator[dict[str, Any]]:
         sent = {"X-Trino-User": "test", "X-Trino-Catalog": "lent", "X-Trino-Schema": "default"}
-        page, rows = httpx.post(f"{self.url}/v1/statement", content=query, headers=sent, timeout=60).json(), []
+        sent["X-Trino-Client-Capabilities"] = "PARAMETRIC_DATETIME"  # otherwise timestamps have milliseconds
+        page = httpx.post(f"{self.url}/v1/statement", content=query, headers=sent, timeout=60).json()
         while True:
             if "error" in page:
                 raise TrinoRefused(page["error"]["message"])
-            rows += page.get("data", [])
+            yield page
             if "nextUri" not in page:
-                return rows
+                return
             page = httpx.get(page["nextUri"], timeout=60).json()
+
+
+_TYPES: Final = {
+    "boolean": pa.bool_(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+    "varchar": pa.string(),
+    "varbinary": pa.binary(),
+    "uuid": pa.binary(),
+}
+_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "real": float,
+    "double": float,
+    "decimal": Decimal,
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "timestamp with time zone": lambda text: datetime.fromisoformat(text.replace(" UTC", "+00:00")),
+    "varbinary": b64decode,
+    "uuid": lambda text: UUID(text).bytes,
+}
+
+
+def _arguments(kind: Mapping[str, Any]) -> list[Any]:
+    return [argument["value"] for argument in kind["arguments"]]
+
+
+def _arrow_type(kind: Mapping[str, Any]) -> pa.DataType:
+    """Return the Arrow type of a type signature in the client protocol."""
+    arguments = _arguments(kind)
+    match kind["rawType"]:
+        case "decimal":
+            return pa.decimal128(*arguments)
+        case "array":
+            return pa.list_(_arrow_type(arguments[0]))
+        case "map":
+            return pa.map_(*map(_arrow_type, arguments))
+        case "row":
+            return pa.struct([(part["fieldName"]["name"], _arrow_type(part["typeSignature"])) for part in arguments])
+    return _TYPES[kind["rawType"]]
+
+
+def _value(value: Any, kind: Mapping[str, Any]) -> Any:
+    """Return a value of the client protocol as a Python value."""
+    arguments = _arguments(kind)
+    if value is None:
+        return None
+    match kind["rawType"]:
+        case "array":
+            return [_value(item, arguments[0]) for item in value]
+        case "map":
+            return [(key, _value(item, arguments[1])) for key, item in value.items()]
+        case "row":
+            parts = zip(value, arguments, strict=True)
+            return {part["fieldName"]["name"]: _value(item, part["typeSignature"]) for item, part in parts}
+    return _VALUES.get(kind["rawType"], lambda same: same)(value)
 
 
 @contextmanager
@@ -97,6 +176,8 @@ def _java() -> str | None:
 def _configure(home: Path, port: int, catalog: dict[str, str]) -> None:
     config = {
         "node.environment": "test",
+        "node.bind-ip": "127.0.0.1",
+        "node.internal-address": "127.0.0.1",
         "coordinator": "true",
         "node-scheduler.include-coordinator": "true",
         "http-server.http.port": port,
@@ -127,7 +208,7 @@ def _download(maven: str) -> None:
 
 
 def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()[-3000:]
         with suppress(httpx.HTTPError, TrinoRefused):
