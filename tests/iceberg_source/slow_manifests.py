@@ -59,12 +59,14 @@ def bound(type_: ColumnType, raw: bytes | None, *, upper: bool) -> Any:
     try:
         if type_.name == "string":
             return raw.decode()
+        if type_.name != "decimal" and len(raw) not in {4, 8}:
+            return None
         if type_.name in {"float", "double"}:
             value = struct.unpack("<f" if len(raw) == 4 else "<d", raw)[0]
             return Decimal(repr(value)) if isfinite(value) else None
         if type_.name == "decimal":
             number = int.from_bytes(raw, "big", signed=True)
-            return Decimal(number).scaleb(-type_.scale, EXACTLY) if abs(number) < 10**38 else None
+            return Decimal(number).scaleb(-type_.scale, EXACTLY) if abs(number) < 10**38 and len(raw) <= 16 else None
         number = int.from_bytes(raw, "little", signed=True)
         if type_.name == "date":
             return (date(1970, 1, 1) + timedelta(number)).isoformat()

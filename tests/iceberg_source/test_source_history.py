@@ -168,8 +168,9 @@ def test_a_broken_file_of_position_deletes_is_an_error(tmp_path: Path, rows: pa.
 @pytest.mark.parametrize("name", ["long", "date", "timestamp", "decimal(4,2)", "double"])
 def test_an_empty_bound_is_no_bound(name: str) -> None:
     columns = {1: (("x",), column_type(name)), 2: (("s",), column_type("string"))}
-    bounds = {1: [b""], 2: [b""]}
-    statistics = json.loads(encode_statistics([1], columns, (bounds, bounds, {}, {1: [0]}))[0].as_py())
+    bounds = {1: pa.array([b""]), 2: pa.array([b""])}
+    metrics: Any = (bounds, bounds, {}, {1: pa.array([0])})
+    statistics = json.loads(encode_statistics(1, pa.array([1]), columns, metrics)[0].as_py())
     assert statistics["minValues"] == statistics["maxValues"] == {"s": ""}
 
 

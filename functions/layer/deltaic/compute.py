@@ -37,6 +37,7 @@ def _cast_options(target_type: "DataType", safe: bool = True) -> CastOptions:
 
 _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
     "binary_join_element_wise": JoinOptions,
+    "binary_slice": SliceOptions,
     "cast": _cast_options,
     "cumulative_sum": CumulativeOptions,
     "dictionary_encode": DictionaryEncodeOptions,

@@ -1,60 +1,62 @@
-"""Decode the entries of a manifest with a regular expression, many times faster than with a general Avro reader.
+"""Decode the entries of a manifest with Arrow: one value of all entries at a time.
 
-The encoding of an entry is a regular language, as long as its texts and lists are short. The expression, which is made
-from the schema in the manifest, matches only valid encodings. So it never reads another value than fastavro, which
-reads the entries that do not match, such as those with long bounds, and all entries of an unusual schema.
+Entries have no lengths, so their places in a block are unknown. The text of `file_format` is a likely marker in each.
+If every entry, from the end of the one before, decodes up to the next marker, all places are proven. Otherwise
+fastavro decodes the entries one by one, as it does if there are few.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, reduce
 from io import BytesIO
-from itertools import compress, islice
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self, cast
 
 import fastavro
+import pyarrow as pa
+from isal import isal_zlib
 
-from deltaic.iceberg.avro import integer
+from deltaic import compute as pc
 from deltaic.iceberg.refusals import unshareable
+from deltaic.iceberg_source.file_statistics import to_dict
 
 BOUNDS: Final = ("lower_bounds", "upper_bounds")
-_FIELDS: Final = frozenset({
-    "status", "snapshot_id", "sequence_number", "file_path", "file_format", "partition", "record_count",
-    "file_size_in_bytes", "key_metadata",
-})  # fmt: skip
-_NOTHING: Final = b"(?!)"
-"""Expression that matches nothing."""
-_INTEGER: Final = rb"[\x80-\xff]{0,8}+[\x00-\x7f]"
-"""Integers of up to 63 bits, because longer ones can be invalid."""
-_FIXED: Final = {
-    "null": b"",
-    "boolean": rb"[\x00\x01]",
-    "int": _INTEGER,
-    "long": _INTEGER,
-    "float": b".{4}",
-    "double": b".{8}",
-}
-PIECE: Final = 2048
-"""Fewest entries in a piece of a manifest, except for the last."""
-_CODECS: Final = frozenset({"null", "deflate"})
-_MOST_VALUES: Final = 1 << 19
+_NUMBERS: Final = ("status", "snapshot_id", "sequence_number", "record_count", "file_size_in_bytes")
+_FIELDS: Final = (*_NUMBERS, "file_path", "file_format", "partition", "key_metadata")
+PIECE_SIZES: Final = (2048, 8192)
+"""Fewest entries in the first and in each later piece of a manifest, except for the last. A response starts with the
+first piece; larger ones need less time for each entry."""
+_LARGE: Final = 2 << 20
+"""Compressed bytes with which a later piece is complete, too: some 6 MB, and 20 MB as files."""
+_FEW: Final = 48
+"""Fewer entries are decoded faster with fastavro."""
+_MOST_VALUES: Final = 1 << 21
 """Most values that are decoded at once, some 40 MB: a block can have any number of entries and columns."""
-_MOST_BYTES: Final = 32
-"""Longest text that the expression matches: twice as long as the bounds that Iceberg writes, if they are ASCII."""
-_MOST_PATH: Final = 2000
-_MOST_ITEMS: Final = 32
-_MOST_ITEM: Final = 1000
-"""Longest expression of an item of an array, because it is repeated."""
-_MOST_EXPRESSION: Final = 1 << 18
-"""Longest expression that is compiled, for about 300 columns, because this takes one or two milliseconds per column."""
+_OBJECTS: Final = 100
+"""Bytes of values as Python objects by bytes in Arrow, at most."""
+_STEP: Final = 32
+"""Fewest bytes that each step decodes on average: fastavro is faster with fewer."""
+_CODECS: Final = frozenset({"null", "deflate"})
+_MARKER: Final = re.compile(rb"\x0eparquet", re.IGNORECASE)
+_BLOCK: Final = fastavro.parse_schema({
+    "type": "record", "name": "block", "fields": [
+        {"name": "count", "type": "long"}, {"name": "data", "type": "bytes"},
+        {"name": "sync", "type": {"type": "fixed", "name": "marker", "size": 16}},
+    ],
+})  # fmt: skip
+_SIZES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_BITS: Final = [
+    pa.array([(octet & 127) << at >> 1 ^ (-(octet & 1) if at == 0 else 0) for octet in range(256)], pa.int64())
+    for at in range(0, 63, 7)
+]
+"""Bits of an integer by its encoded bytes, of which it is the XOR. It has up to nine, because more can be invalid."""
+_ONE, _SEVEN = pa.scalar(1, pa.int64()), pa.scalar(7, pa.uint8())
 
 Record = dict[str, Any]
 Key = str | tuple[str, int]
 """A field, or a map and a field id in it."""
-Column = tuple[bytes | None, ...]
-"""Encoded values of entries; None for null. A path has no length, and a bound has one byte before it."""
-Row = Sequence[bytes | None]
 
 
 def check_codec(reader: Any) -> None:
@@ -64,248 +66,254 @@ def check_codec(reader: Any) -> None:
         raise unshareable(f"its manifests are compressed with {reader.codec}", remedy)
 
 
-def join_blocks(blocks: Any) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield joined blocks with at least PIECE encoded entries, with their number and whether they are the last."""
-    encoded: list[bytes] = []
-    count = 0
-    for block in blocks:
-        if count >= PIECE:
-            yield b"".join(encoded), count, False
-            encoded, count = [], 0
-        encoded.append(block.bytes_.getvalue())
-        count += block.num_records
-    yield b"".join(encoded), count, True
-
-
 class Entries(NamedTuple):
-    """Some entries of a manifest, as columns of encoded values."""
+    """Some entries of a manifest, as columns."""
 
-    columns: Sequence[Column]
-    indexes: Mapping[Key, int]
-    numbers: "_Integers"
+    number: int
+    columns: Mapping[Key, Any]
+    """Arrays of integers or bytes, in which missing values are null. Columns without values can be missing."""
 
-    def encoded(self, key: Key) -> Column:
-        """Return the encoded values of a field, or of a field id in a map; None for missing ones."""
-        if key in self.indexes and self.columns:
-            return self.columns[self.indexes[key]]
-        return (None,) * len(self.columns[0]) if self.columns else ()
+    def values(self, key: Key) -> Any:
+        """Return the values of a field, or of a field id in a map."""
+        return self.columns[key] if key in self.columns else pa.nulls(self.number, _type(key))
 
-    def integers(self, key: Key) -> Sequence[Any]:
-        """Return the integers of a field, or of a field id in a map."""
-        return list(map(self.numbers.__getitem__, self.encoded(key)))
-
-    def bounds(self, name: str, key: int) -> Sequence[bytes | None]:
-        """Return the bounds of a column."""
-        return [value and value[1:] for value in self.encoded((name, key))]
-
-    def select(self, selected: Sequence[bool]) -> Self:
+    def select(self, selected: Any) -> Self:
         """Return the selected entries."""
-        return self._replace(columns=[tuple(compress(values, selected)) for values in self.columns])
-
-
-class _Integers(dict[bytes | None, int | None]):
-    """Decoded integers by their encoding, because many are equal; None for None."""
-
-    def __missing__(self, encoded: bytes | None) -> int | None:
-        number = None if encoded is None else _read_integer(encoded, 0)[0]
-        self[encoded] = number
-        return number
+        columns = {key: pc.filter(values, selected) for key, values in self.columns.items()}
+        return self._replace(number=selected.true_count, columns=columns)
 
 
 class EntryReader:
-    """Reader of the entries of manifests with one schema."""
+    """Reader of the entries of a manifest."""
 
-    def __init__(self, schema: str, keys: Sequence[int], maps: Sequence[str]) -> None:
-        """Create a reader of the columns with the field ids `keys` in `maps`, which are of counts or BOUNDS."""
-        decoded = json.loads(schema)
-        self._schema = fastavro.parse_schema(decoded)
-        self._keys, self._maps = keys, maps
-        self._named: dict[str, Any] = {}
-        """Named types of a fixed size. Others are expected in one place, because their expressions are long."""
-        self._kinds: dict[str, Any] = {}
-        self._maps_at: dict[str, tuple[int, int]] = {}
-        """Columns of each map: the number of its items and then the values."""
-        self._next = 0
-        self.indexes: dict[Key, int] = {}
-        """Column of each field, and of the values of each field id in a map."""
-        self._expression = self._fields(decoded["fields"])
-        self._pattern: Any = None
+    def __init__(self, content: bytes, keys: Mapping[str, Collection[int]]) -> None:
+        """Read the header; `keys` are the field ids whose values are decoded, by map."""
+        self._content, self._stream, self.keys = content, BytesIO(content), keys
+        header: Any = fastavro.block_reader(self._stream)
+        check_codec(header)
+        self._is_deflated = header.codec == "deflate"
+        self.named: dict[str, Any] = {}
+        self._schema = cast("Record", fastavro.parse_schema(header.writer_schema, self.named))
+        self.fields: list[Any] = []
+        for field in self._schema["fields"]:
+            self.fields += field["type"]["fields"] if field["name"] == "data_file" else [field]
+        self._partition: Any = next((field["type"] for field in self.fields if field["name"] == "partition"), None)
 
-    def read(self, encoded: bytes, *, many: bool) -> Iterator[Entries]:
-        """Decode entries, in parts of bounded memory; set `many` if it is worth compiling an expression."""
-        if many and self._pattern is None and len(self._expression) <= _MOST_EXPRESSION:
-            self._pattern = re.compile(self._expression, re.DOTALL)
-            re.purge()  # which would keep up to 512 expressions, of a megabyte each
-        position = end = 0
-        while True:
-            for pattern in (self._pattern, None) if self._pattern else (None,):
-                rows, end = self._rows(encoded, position, pattern)
-                columns = list(zip(*rows, strict=True))
-                if self._is_exact(columns):
-                    break
-            yield Entries(columns, self.indexes, _Integers())
-            position = end
-            if position >= len(encoded):
-                return
+    def pieces(self, first: int) -> Iterator[tuple[int, bytes, int, bool]]:
+        """Yield pieces from number `first` on: number, blocks for `read`, their entries, and whether it is the last."""
+        sync = self._content[self._stream.tell() - 16 : self._stream.tell()]
+        number, count, blocks = 0, 0, list[bytes]()
+        while self._stream.tell() < len(self._content):
+            block: Any = fastavro.schemaless_reader(self._stream, _BLOCK, None)
+            if block["sync"] != sync:
+                raise ValueError("a block does not end with the marker of the file")
+            is_large = not number or count >= PIECE_SIZES[1] or sum(map(len, blocks)) >= _LARGE
+            if count >= PIECE_SIZES[0] and is_large:
+                if number >= first:
+                    yield number, self._join(blocks), count, False
+                number, count, blocks = number + 1, 0, []
+            count += block["count"]
+            blocks.append(block["data"])
+        if number >= first:
+            yield number, self._join(blocks), count, True
 
-    def _rows(self, encoded: bytes, position: int, pattern: Any) -> tuple[list[Row], int]:
-        """Return entries from a position on, as many as fit into memory, and where they end."""
-        rows: list[Row] = []
-        most, stream = max(1, _MOST_VALUES // self._next), BytesIO(encoded)
-        while position < len(encoded) and len(rows) < most:
-            matches = iter(pattern.scanner(encoded, position).match, None) if pattern else ()
-            for match in islice(matches, most - len(rows)):
-                rows.append(match.groups())
-                position = match.end()
-            if position < len(encoded) and len(rows) < most:
-                stream.seek(position)
-                rows.append(self._encode(cast("Record", fastavro.schemaless_reader(stream, self._schema, None))))
-                position = stream.tell()
-        return rows, position
+    def _join(self, blocks: Sequence[bytes]) -> bytes:
+        """Return joined blocks and another byte, which is read with the last integer."""
+        inflated = (isal_zlib.decompress(block, -15) for block in blocks) if self._is_deflated else blocks
+        return b"".join((*inflated, b"\0"))
+
+    def read(self, padded: bytes, number: int) -> Iterator[Entries]:
+        """Decode the entries of a piece, in parts of bounded memory; at least one part."""
+        most = max(1, _MOST_VALUES // (len(_FIELDS) + sum(map(len, self.keys.values()))))
+        end, size = 0, len(padded) - 1
+        markers = array("q", (match.start() for match in islice(_MARKER.finditer(padded), number + 1)))
+        if len(markers) == number >= _FEW:
+            with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError, pa.ArrowException):
+                for at in range(0, number, most):
+                    entries, end = _Lanes(self, padded, markers[at : at + most], end).read()
+                    yield entries
+        if not size:
+            yield Entries(0, {})
+        stream = BytesIO(padded)
+        while end < size:
+            rows = list[Record]()
+            stream.seek(end)
+            while len(rows) <= most // _OBJECTS and stream.tell() < size:
+                entry: Any = fastavro.schemaless_reader(stream, self._schema, None)
+                rows.append(entry | entry["data_file"])
+            yield self._entries(rows)
+            end = stream.tell()
+
+    def _entries(self, rows: Sequence[Record]) -> Entries:
+        columns: dict[Key, Any] = {name: [row.get(name) for row in rows] for name in _FIELDS}
+        columns["partition"] = list(map(self._encode, columns["partition"]))
+        for name, keys in self.keys.items():
+            maps = [to_dict(row.get(name)) for row in rows]
+            columns |= {(name, key): [values.get(key) for values in maps] for key in keys}
+        return Entries(len(rows), {key: pa.array(values, _type(key)) for key, values in columns.items()})
+
+    def _encode(self, partition: Any) -> bytes:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, self._partition, partition)
+        return stream.getvalue()
 
     def partition(self, encoded: bytes) -> Record:
         """Return the decoded partition of an entry."""
-        return cast("Record", fastavro.schemaless_reader(BytesIO(encoded), self._kinds["partition"], None))
+        return cast("Record", fastavro.schemaless_reader(BytesIO(encoded), self._partition, None))
 
-    def _is_exact(self, columns: Sequence[Column]) -> bool:
-        """Return whether paths are as long, and maps have as many items, as their entries declare."""
-        if not columns:
-            return True
-        at = self.indexes["file_path"]
-        lengths = [len(path or b"") for path in columns[at]]
-        encoded = {length: integer(length) for length in set(lengths)}
-        if columns[at - 1] != tuple(map(encoded.get, lengths)):
-            return False
-        for first, last in self._maps_at.values():
-            sizes, *maps = columns[first:last]
-            maps = [values for values in maps if any(values)]  # no encoded value is empty
-            if all(map(all, maps)):
-                numbers = [len(maps)] * len(sizes)
-            else:
-                numbers = [len(maps) - values.count(None) for values in zip(*maps, strict=True)]
-            sizes_by_number = {number: integer(number) if number else None for number in set(numbers)}
-            if sizes != tuple(map(sizes_by_number.get, numbers)):
-                return False
-        return True
 
-    def _encode(self, entry: Record) -> Row:
-        """Return a decoded entry as a row."""
-        values = entry | entry["data_file"]
-        row: list[bytes | None] = [None] * self._next
-        for name, kind in self._kinds.items():
-            if values.get(name) is not None:
-                row[self.indexes[name]] = _encoded(kind, values[name])
-        path = values["file_path"].encode()
-        at = self.indexes["file_path"]
-        row[at - 1 : at + 1] = integer(len(path)), path
-        for name, (first, last) in self._maps_at.items():
-            for pair in values.get(name) or ():
-                if (index := self.indexes.get((name, pair["key"]))) is not None:
-                    row[index] = b"\0" + pair["value"] if name in BOUNDS else integer(pair["value"])
-            number = last - first - row[first:last].count(None)
-            row[first] = integer(number) if number else None
-        return row
+class _Lanes:
+    """Entries that are decoded together, each in its lane. Any error means an unusual or an invalid encoding."""
 
-    def _fields(self, fields: Iterable[Record]) -> bytes:
-        """Return an expression for some fields, and set the indexes of the values that it captures."""
-        expressions = []
+    def __init__(self, reader: EntryReader, padded: bytes, markers: "array[int]", start: int) -> None:
+        self._reader, self._padded, self._start = reader, pa.py_buffer(padded), start
+        self._bytes = pa.Array.from_buffers(pa.uint8(), len(padded), [None, self._padded])
+        self._markers = pa.Array.from_buffers(pa.int64(), len(markers), [None, pa.py_buffer(markers)])
+        self._lanes = _count(len(markers))
+        self._steps = 1000 + (markers[-1] - start) // _STEP
+        self._parts: dict[Key, list[Any]] = {}
+
+    def read(self) -> tuple[Entries, int]:
+        """Return the entries, and where the last one ends."""
+        fields = self._reader.fields
+        names = [field["name"] for field in fields]
+        if len(set(names)) < len(names):
+            raise ValueError("two fields have the same name")
+        middle = names.index("file_format")
+        ends = self._fields(fields[middle:], self._markers)
+        starts = pa.concat_arrays([pa.array([self._start], pa.int64()), ends[:-1]])
+        end = ends[-1].as_py()
+        if not self._fields(fields[:middle], starts).equals(self._markers) or end >= len(self._padded):
+            raise ValueError("an entry does not have its file format at the marker")
+        return Entries(len(starts), {key: self._column(key, parts) for key, parts in self._parts.items()}), end
+
+    def _fields(self, fields: Sequence[Any], at: Any) -> Any:
         for field in fields:
-            name, kind = field["name"], field["type"]
-            if name == "data_file":
-                expression = self._fields(kind["fields"])
-            elif name == "file_path":
-                self._next += 1
-                self._capture(name)
-                expression = b"(%b)(?>(.{0,%d}?)(?=\\x0e(?i:parquet)))" % (_INTEGER, _MOST_PATH)
-                expression = expression if kind == "string" else _NOTHING
-            elif name in self._maps:
-                expression = self._map(name)
-                expression = expression if _is_map(name, kind) else _NOTHING
-            elif name in _FIELDS:
-                self._capture(name)
-                [value_kind] = [branch for branch in kind if branch != "null"] if isinstance(kind, list) else [kind]
-                self._kinds[name] = fastavro.parse_schema(value_kind)
-                expression = b"(%b)" % self._encoding(value_kind)
-                if isinstance(kind, list):
-                    expression = rb"(?:\x00|\x02%b)" % expression if kind[0] == "null" else _NOTHING
-            else:
-                expression = self._encoding(kind)
-            expressions.append(expression)
-        return b"".join(expressions)
+            name = field["name"]
+            key = name if name in _FIELDS or name in self._reader.keys else None
+            at = self._decode(field["type"], at, self._lanes, key)
+        return at
 
-    def _capture(self, key: Key) -> None:
-        self.indexes[key] = self._next
-        self._next += 1
-
-    def _map(self, name: str) -> bytes:
-        """Return an expression for a map of field ids in ascending order, each of which can be missing."""
-        first = self._next
-        self._next += 1
-        value = _short_text() if name in BOUNDS else _INTEGER
-        items = []
-        for key in self._keys:
-            self._capture((name, key))
-            items.append(b"(?:%b(%b))?+" % (re.escape(integer(key)), value))
-        self._maps_at[name] = first, self._next
-        return rb"(?:\x00|\x02(?:\x00|(%b)%b\x00))" % (_INTEGER, b"".join(items))
-
-    def _encoding(self, kind: Any) -> bytes:
-        """Return an expression for the values of an Avro type (Avro specification, "Binary encoding")."""
-        kind = self._named.get(kind, kind) if isinstance(kind, str) else kind
+    def _decode(self, kind: Any, at: Any, lanes: Any, key: Any = None) -> Any:
+        """Return where values of an Avro type end that start `at` positions in some lanes; keep them under a key."""
+        self._steps -= 1
+        if self._steps < 0:
+            raise ValueError("too many steps")
+        kind = self._reader.named.get(kind, kind) if isinstance(kind, str) else kind
         if isinstance(kind, list):
-            branches = [re.escape(integer(at)) + self._encoding(branch) for at, branch in enumerate(kind)]
-            return b"(?:%b)" % b"|".join(branches)
-        name = kind if isinstance(kind, str) else kind["type"]
-        if isinstance(name, (dict, list)):
-            return self._encoding(name)
-        if name in {"bytes", "string"}:
-            return _short_text()
-        if name == "fixed":
-            self._named[kind["name"]] = kind
-            return b".{%d}" % kind["size"]
-        if name == "record":
-            return b"".join(self._encoding(field["type"]) for field in kind["fields"])
-        if name == "array":
-            item, keys = self._encoding(kind["items"]), len(self._keys)
-            if len(item) > _MOST_ITEM:
-                return _NOTHING
-            counts = sorted(range(1, max(_MOST_ITEMS, keys) + 1), key=lambda count: min(count - 1, abs(count - keys)))
-            items = [rb"%b(?:%b){%d}\x00" % (re.escape(integer(count)), item, count) for count in counts]
-            return rb"(?:\x00|%b)" % b"|".join(items)
-        return _FIXED.get(name, _NOTHING)
+            branches = dict(enumerate(kind))
+            return self._split(at, lanes, lambda branch, at, lanes: self._decode(branches[branch], at, lanes, key))
+        name, start, numbers = kind if isinstance(kind, str) else kind["type"], at, None
+        match name:
+            case "int" | "long":
+                groups, at = self._octets(at)
+                numbers = None if key is None else _integers(groups)
+            case "bytes" | "string":
+                groups, start = self._octets(at)
+                lengths = _integers(groups)
+                if pc.min(lengths).as_py() < 0:
+                    raise ValueError("a negative length")
+                at = pc.add_checked(start, lengths)
+            case "record":
+                for field in kind["fields"]:
+                    at = self._decode(field["type"], at, lanes)
+            case "array":
+                return self._split(
+                    at, lanes, lambda count, at, lanes: self._block(count, kind["items"], at, lanes, key)
+                )
+            case "map":
+                pair = {"type": "record", "fields": [{"type": "string"}, {"type": kind["values"]}]}
+                return self._split(at, lanes, lambda count, at, lanes: self._block(count, pair, at, lanes, key))
+            case "enum":
+                return self._decode(["null"] * len(kind["symbols"]), at, lanes, key)
+            case _:
+                at = pc.add_checked(at, pa.scalar(kind["size"] if name == "fixed" else _SIZES[name], pa.uint32()))
+        if key is not None and name != "null":
+            self._parts.setdefault(key, []).append((lanes, start, at) if numbers is None else (lanes, numbers))
+        return at
+
+    def _split(self, at: Any, lanes: Any, decode: Callable[..., Any]) -> Any:
+        """Return where values end that begin with an integer, such as the branch of a union, which selects the type."""
+        groups, at = self._octets(at)
+        octets = _raw(groups[0])
+        if len(groups) == 1 and octets == octets[:1] * len(at):
+            return decode(_BITS[0][octets[0]].as_py(), at, lanes)
+        numbers = _integers(groups)
+        for number in pc.unique(numbers).to_pylist():
+            mask = pc.equal(numbers, number)
+            at = pc.replace_with_mask(at, mask, decode(number, pc.filter(at, mask), pc.filter(lanes, mask)))
+        return at
+
+    def _block(self, count: int, kind: Any, at: Any, lanes: Any, key: Any) -> Any:
+        """Return where arrays end that have one block of `count` items."""
+        if count < 0:  # followed by the size of the block
+            _, at = self._octets(at)
+        for _ in range(abs(count)):
+            at = self._decode(kind, at, lanes) if key is None else self._pair(kind, at, lanes, key)
+        return self._decode(["null"], at, lanes) if count else at  # zero ends the array
+
+    def _pair(self, kind: Any, at: Any, lanes: Any, name: str) -> Any:
+        key, value = kind["fields"]
+        if (key["name"], key["type"], value["name"]) != ("key", "int", "value"):
+            raise ValueError("not a map of field ids")
+        wanted = self._reader.keys[name]
+
+        def decode(key: int, at: Any, lanes: Any) -> Any:
+            return self._decode(value["type"], at, lanes, (name, key) if key in wanted else None)
+
+        return self._split(at, lanes, decode)
+
+    def _octets(self, at: Any) -> tuple[list[Any], Any]:
+        """Return the first, second and further bytes of integers, which are zero after the last, and where they end."""
+        octets, at = pc.take(self._bytes, at), pc.add_checked(at, _ONE)
+        groups = [octets]
+        while not _raw(octets).isascii():  # some integers go on
+            if len(groups) == len(_BITS):
+                raise ValueError("an integer has more than 63 bits")
+            goes_on = pc.shift_right(octets, _SEVEN)
+            octets, at = pc.multiply(pc.take(self._bytes, at), goes_on), pc.add(at, goes_on)
+            groups.append(octets)
+        return groups, at
+
+    def _column(self, key: Key, parts: Sequence[Any]) -> Any:
+        # The last part first, because the last one of equal keys in a map counts.
+        arrays = [places[0] if len(places) == 1 else self._slices(*places) for _, *places in reversed(parts)]
+        if any(values.type != _type(key) for values in arrays):
+            raise ValueError("a field of another type")
+        if len(arrays) == 1 and len(arrays[0]) == len(self._lanes):
+            return arrays[0]
+        at = pc.index_in(self._lanes, pa.concat_arrays([lanes for lanes, *_ in reversed(parts)]))
+        return pc.take(pa.concat_arrays(arrays), at)
+
+    def _slices(self, starts: Any, ends: Any) -> Any:
+        """Return the bytes from `starts` to `ends`, which ascend, without looking at each in Python."""
+        offsets = pc.take(pa.concat_arrays([starts, ends]), _alternating(len(starts)))
+        slices = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, offsets.buffers()[1], self._padded])
+        return pc.cast(pc.take(slices, pc.multiply(self._lanes[: len(starts)], 2)), pa.binary())
 
 
-def _is_map(name: str, kind: Any) -> bool:
-    """Return whether `kind` is the type of the map `name` as in the specification ("Appendix A: Avro")."""
-    match kind:
-        case ["null", {"type": "array", "items": {"fields": [{"name": "key"} as key, {"name": "value"} as value]}}]:
-            return bool((key["type"], value["type"]) == ("int", "bytes" if name in BOUNDS else "long"))
-    return False
+def _raw(octets: Any) -> bytes:
+    raw: bytes = octets.buffers()[1].to_pybytes()
+    return raw[: len(octets)]
 
 
-def _encoded(kind: Any, value: Any) -> bytes:
-    stream = BytesIO()
-    fastavro.schemaless_writer(stream, kind, value)
-    return stream.getvalue()
+def _integers(groups: Sequence[Any]) -> Any:
+    """Return integers from their bytes."""
+    return reduce(pc.bit_wise_xor, (pc.take(bits, octets) for bits, octets in zip(_BITS, groups, strict=False)))
 
 
-@lru_cache
-def _short_text() -> bytes:
-    sizes = sorted(range(_MOST_BYTES + 1), key=lambda size: size not in {4, 8})  # those of numbers first
-    texts = [re.escape(integer(size)) + (b".{%d}" % size if size else b"") for size in sizes]
-    return b"(?:%b)" % b"|".join(texts)
+@lru_cache(maxsize=8)
+def _alternating(count: int) -> Any:
+    """Return the indexes 0, count, 1, count + 1, and so on."""
+    places = _count(2 * count)
+    return pc.add(pc.shift_right(places, 1), pc.multiply(pc.bit_wise_and(places, 1), count))
 
 
-def _read_integer(encoded: bytes, start: int) -> tuple[int, int]:
-    """Return the Avro int or long at `start`, and where it ends."""
-    number = shift = 0
-    for at in range(start, len(encoded)):
-        number |= (encoded[at] & 0x7F) << shift
-        if encoded[at] < 0x80:  # noqa: PLR2004 -- the last of its bytes
-            return number >> 1 ^ -(number & 1), at + 1
-        shift += 7
-    raise EOFError
+def _count(count: int) -> Any:
+    return pc.subtract(pc.cumulative_sum(pa.repeat(_ONE, count)), _ONE)
 
 
-entry_reader: Final = lru_cache(maxsize=16)(EntryReader)
-"""EntryReader with compiled expressions of the last schemas."""
+def _type(key: Key) -> pa.DataType:
+    if isinstance(key, str):
+        return pa.int64() if key in _NUMBERS else pa.binary()
+    return pa.binary() if key[0] in BOUNDS else pa.int64()

@@ -5,11 +5,11 @@ of a large manifest are sent at once.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from io import BytesIO
-from itertools import chain
 from math import isnan
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import fastavro
 import msgspec
@@ -19,8 +19,8 @@ from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg_source.delta_schema import Path, column_error
-from deltaic.iceberg_source.file_statistics import encode_statistics, partition_text, to_dict
-from deltaic.iceberg_source.manifest_entries import Entries, EntryReader, Record, check_codec, entry_reader, join_blocks
+from deltaic.iceberg_source.file_statistics import encode_statistics, partition_text
+from deltaic.iceberg_source.manifest_entries import Entries, EntryReader, Record, check_codec
 from deltaic.pruning.values import ColumnType
 
 EXISTING: Final = 0
@@ -28,11 +28,11 @@ ADDED: Final = 1
 DELETED: Final = 2
 """Status of a file in the snapshot that wrote a manifest."""
 _LIVE: Final = frozenset({EXISTING, ADDED})
-_MOST_COLUMNS: Final = 100
-"""Most columns that are expected in all files. Iceberg writes statistics of a table's first 100 columns by default."""
-_FEW: Final = 500
-"""Up to this number of files, a manifest is decoded without compiling an expression."""
 _METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_value_counts")
+
+_UNUSUAL: Final = "%|^[/.]|/[/.]|/$|^$"
+"""Expression for paths in a table that TablePaths changes or refuses."""
+
 
 DeleteKey = tuple[int, tuple[Any, ...]]
 """Data sequence number and partition of a data file, which decide which deletes apply to it."""
@@ -62,14 +62,24 @@ class SourceManifest(msgspec.Struct, frozen=True):
         return self.added + self.existing
 
 
-class ManifestPiece(NamedTuple):
+class ManifestPiece(msgspec.Struct, frozen=True, dict=True):
     """Consecutive files of a manifest."""
 
     number: int
     files: pa.RecordBatch
     """Record batch with FILE_SCHEMA, without deletion vectors."""
-    keys: Sequence[DeleteKey]
+    encoded_keys: Sequence[tuple[Any, Any, Sequence[Any]]]
+    """Sequence numbers of some files, the index of each file's partition, and the partitions that have this index."""
     is_last: bool
+
+    @cached_property
+    def keys(self) -> Sequence[DeleteKey]:
+        """Keys of the files."""
+        return [
+            (number, partitions[at])
+            for numbers, indexes, partitions in self.encoded_keys
+            for number, at in zip(numbers.to_pylist(), indexes.to_pylist(), strict=True)
+        ]
 
 
 class TablePaths:
@@ -90,12 +100,16 @@ class TablePaths:
 
     def logged(self, uri: str) -> str:
         """Return a percent-encoded path as in a Delta log; raises the errors of `stored`."""
-        inside = uri[len(self._prefix) - 1 :]
-        is_usual = "%" not in inside and "//" not in inside and "/." not in inside and not inside.endswith("/")
-        if is_usual and uri.startswith(self._prefix):
-            return inside[1:]
         path = self.stored(uri)
         return path if path.startswith("s3://") else path.replace("%", "%25")
+
+    def all_logged(self, uris: Any) -> Any:
+        """Return encoded paths as an array of paths as in a Delta log; raises the errors of `stored`."""
+        inside = pc.binary_slice(uris, len(self._prefix.encode()), 1 << 31)  # Arrow requires an end
+        is_usual = pc.and_not(pc.starts_with(uris, self._prefix), pc.match_substring_regex(inside, _UNUSUAL))
+        if is_usual.true_count == len(uris):
+            return pc.cast(inside, pa.string())
+        return pa.array(map(self.logged, pc.cast(uris, pa.string()).to_pylist()), pa.string())
 
 
 def decode_manifest_list(paths: TablePaths, content: bytes, summary: Mapping[str, str]) -> list[SourceManifest]:
@@ -148,90 +162,64 @@ class ManifestReader(msgspec.Struct, frozen=True):
         Raises UnsupportedOperation for files that clients would misread, and ValueError for a truncated manifest.
         """
         _check_length(manifest, content)
-        blocks = fastavro.block_reader(BytesIO(content))
-        check_codec(blocks)
-        many = manifest.live + manifest.deleted > _FEW
-        reader = None
-        for number, (encoded, count, is_last) in enumerate(join_blocks(blocks)):
-            reader = reader or self._entry_reader(blocks, encoded)
-            if number >= first:
-                parts, decoded = [], 0
-                for entries in reader.read(encoded, many=many):
-                    selected = [status in statuses for status in entries.integers("status")]
-                    decoded += len(selected)
-                    kept = entries if all(selected) else entries.select(selected)
-                    parts.append(self._convert(manifest, kept, reader))
-                if decoded != count:
-                    raise ValueError("a block has another number of entries than it declares")
-                files = pa.concat_batches([files for files, _ in parts])
-                yield ManifestPiece(number, files, [key for _, keys in parts for key in keys], is_last)
+        keys = dict.fromkeys(_METRICS, self.columns.keys() - self.partition_columns.keys())
+        reader = EntryReader(content, keys | {"value_counts": {*self.defaults, *self.only_in_partitions}})
+        for number, encoded, count, is_last in reader.pieces(first):
+            parts, decoded = [], 0
+            for entries in reader.read(encoded, count):
+                decoded += entries.number
+                selected = pc.is_in(entries.values("status"), pa.array(statuses, pa.int64()))
+                kept = entries if selected.true_count == entries.number else entries.select(selected)
+                parts.append(self._convert(manifest, kept, reader))
+            if decoded != count:
+                raise ValueError("a block has another number of entries than it declares")
+            batches = [files for files, _ in parts]
+            files = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+            yield ManifestPiece(number, files, [keys for _, keys in parts], is_last)
 
-    def _entry_reader(self, blocks: Any, encoded: bytes) -> EntryReader:
-        """Return a reader for the columns of this table and of the first entry in `encoded`."""
-        file: Record = {}
-        if encoded:
-            example: Any = fastavro.schemaless_reader(BytesIO(encoded), blocks.writer_schema, None)
-            file = example["data_file"]
-        maps = [to_dict(file.get(name)) for name in ("column_sizes", "value_counts", *_METRICS)]
-        keys = dict.fromkeys(chain(*maps))
-        is_ascending = all([*each] == sorted(each) for each in maps)
-        needs_counts = {*self.defaults, *self.only_in_partitions}
-        keys |= dict.fromkeys(sorted(needs_counts.union(self.columns if len(self.columns) <= _MOST_COLUMNS else ())))
-        names = (*_METRICS, "value_counts") if needs_counts else _METRICS
-        return entry_reader(blocks.metadata["avro.schema"], tuple(sorted(keys) if is_ascending else keys), names)
-
-    def _convert(
-        self, manifest: SourceManifest, entries: Entries, reader: EntryReader
-    ) -> tuple[pa.RecordBatch, Sequence[DeleteKey]]:
-        """Return files as a batch with FILE_SCHEMA, and their keys."""
-        if any(key is not None for key in entries.encoded("key_metadata")):
+    def _convert(self, manifest: SourceManifest, entries: Entries, reader: EntryReader) -> tuple[pa.RecordBatch, Any]:
+        """Return files as a batch with FILE_SCHEMA, and their encoded keys."""
+        if entries.values("key_metadata").null_count < entries.number:
             raise _encrypted()
-        for name in {value[1:].decode() for value in entries.encoded("file_format") if value}:
-            if name.upper() != "PARQUET":
-                raise unshareable(f"it has files in the format {name}", "rewrite these files to Parquet")
-        encoded = entries.encoded("partition")
-        partitions = {value: reader.partition(value or b"") for value in set(encoded)}
+        for name in pc.unique(entries.values("file_format")).to_pylist():
+            if name is not None and name.upper() != b"PARQUET":
+                raise unshareable(f"it has files in the format {name.decode()}", "rewrite these files to Parquet")
+        partitions, of_files = _distinct(entries.values("partition"), reader.partition)
         sources = self._identity_columns(manifest)
-        texts = {
-            value: dict(zip(sources, map(partition_text, partition.values()), strict=True))
-            for value, partition in partitions.items()
-        }
-        self._check_columns(entries, [texts[value] for value in encoded])
-        pairs = [[(name, row[key]) for key, name in self.partition_columns.items()] for row in texts.values()]
-        numbers = {value: number for number, value in enumerate(texts)}
-        rows = pa.array([numbers[value] for value in encoded], pa.uint32())
-        keys = {value: partition_key(partition) for value, partition in partitions.items()}
-        sequence_numbers = [
-            manifest.sequence_number if number is None else number for number in entries.integers("sequence_number")
-        ]
-        snapshot_ids = [number or manifest.snapshot_id for number in entries.integers("snapshot_id")]
+        texts = [dict(zip(sources, map(partition_text, each.values()), strict=True)) for each in partitions]
+        self._check_columns(entries, texts, of_files)
+        pairs = [[(name, row[key]) for key, name in self.partition_columns.items()] for row in texts]
+        numbers = pc.coalesce(entries.values("sequence_number"), manifest.sequence_number)
+        times, of_times = _distinct(
+            entries.values("snapshot_id"), lambda number: self.times.get(number or manifest.snapshot_id, 0)
+        )
         stored = {
-            "path": [self.paths.logged((path or b"").decode()) for path in entries.encoded("file_path")],
-            "partitionValues": pc.take(pa.array(pairs, FILE_SCHEMA.field("partitionValues").type), rows),
-            "size": entries.integers("file_size_in_bytes"),
-            "modificationTime": [self.times.get(snapshot_id, 0) for snapshot_id in snapshot_ids],
+            "path": self.paths.all_logged(entries.values("file_path")),
+            "partitionValues": pc.take(pa.array(pairs, FILE_SCHEMA.field("partitionValues").type), of_files),
+            "size": entries.values("file_size_in_bytes"),
+            "modificationTime": pc.take(pa.array(times, pa.int64()), of_times),
             "stats": self._statistics(entries),
         }
-        missing = [None] * len(rows)
-        arrays = [pa.array(stored.get(field.name, missing), field.type) for field in FILE_SCHEMA]
+        arrays = [stored.get(field.name, pa.nulls(entries.number, field.type)) for field in FILE_SCHEMA]
         files = pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
-        return files, list(zip(sequence_numbers, map(keys.__getitem__, encoded), strict=True))
+        return files, (numbers, of_files, list(map(partition_key, partitions)))
 
     def _statistics(self, entries: Entries) -> pa.StringArray:
         columns = {key: column for key, column in self.columns.items() if key not in self.partition_columns}
-        lower, upper = ({key: entries.bounds(name, key) for key in columns} for name in _METRICS[:2])
-        nulls, nans = ({key: entries.integers((name, key)) for key in columns} for name in _METRICS[2:])
-        return encode_statistics(entries.integers("record_count"), columns, (lower, upper, nulls, nans))
+        metrics = [
+            {key: entries.columns[name, key] for key in columns if (name, key) in entries.columns} for name in _METRICS
+        ]
+        return encode_statistics(entries.number, entries.values("record_count"), columns, metrics)
 
-    def _check_columns(self, entries: Entries, partitions: Sequence[Mapping[int, str | None]]) -> None:
+    def _check_columns(self, entries: Entries, partitions: Sequence[Mapping[int, str | None]], of_files: Any) -> None:
         """Raise UnsupportedOperation for a file that lacks a column whose value is elsewhere in the metadata."""
         reasons: dict[Path, str] = {}
         for key, path in self.defaults.items():
-            if None in entries.encoded(("value_counts", key)):
+            if entries.values(("value_counts", key)).null_count:
                 reasons[path] = "has an initial default"
         for key in self.only_in_partitions:
-            counts = entries.encoded(("value_counts", key))
-            if any(count is None and row.get(key) is not None for count, row in zip(counts, partitions, strict=True)):
+            has_value = pc.take(pa.array([row.get(key) is not None for row in partitions], pa.bool_()), of_files)
+            if pc.and_(has_value, pc.is_null(entries.values(("value_counts", key)))).true_count:
                 reasons[self.columns[key][0]] = "has its values only in the partitions of some files"
         for path, reason in reasons.items():
             result = "which would be read as null in files that lack the column"
@@ -241,14 +229,16 @@ class ManifestReader(msgspec.Struct, frozen=True):
         """Return statistics of identity partition columns that are valid for all files of each manifest, as JSON."""
         summaries = [dict(zip(self._identity_columns(each), each.summaries, strict=False)) for each in manifests]
         lower, upper = (
-            {key: [row.get(key, {}).get(bound) for row in summaries] for key in self.columns}
+            {key: pa.array([row.get(key, {}).get(bound) for row in summaries], pa.binary()) for key in self.columns}
             for bound in ("lower_bound", "upper_bound")
         )
         nulls = {
-            key: [0 if key in row and not row[key]["contains_null"] else None for row in summaries]
+            key: pa.array(
+                [0 if key in row and not row[key]["contains_null"] else None for row in summaries], pa.int64()
+            )
             for key in self.columns
         }
-        return encode_statistics(None, self.columns, (lower, upper, nulls, {}))
+        return encode_statistics(len(manifests), None, self.columns, (lower, upper, nulls, {}))
 
     def _identity_columns(self, manifest: SourceManifest) -> list[int]:
         """Return the column of each partition field of a manifest; -1 for another transform than identity."""
@@ -277,6 +267,12 @@ def list_files(
             manifest.sequence_number if sequence_number is None else sequence_number,
             entry.get("snapshot_id") or manifest.snapshot_id,
         )
+
+
+def _distinct(values: Any, convert: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    """Return the converted distinct values, and the index of each value among them."""
+    encoded = pc.dictionary_encode(values, "encode")
+    return list(map(convert, encoded.dictionary.to_pylist())), encoded.indices
 
 
 def partition_key(partition: Record) -> tuple[Any, ...]:

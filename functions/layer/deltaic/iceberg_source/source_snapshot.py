@@ -23,7 +23,7 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import MalformedRequest, UnsupportedOperation
 from deltaic.iceberg_source.delete_files import DeleteFiles
 from deltaic.iceberg_source.delta_schema import NAME_MAPPING, ColumnHistory, DeltaSchema
-from deltaic.iceberg_source.manifest_entries import PIECE
+from deltaic.iceberg_source.manifest_entries import PIECE_SIZES
 from deltaic.iceberg_source.manifest_files import (
     ManifestPiece,
     ManifestReader,
@@ -237,7 +237,7 @@ class IcebergSnapshot(Snapshot):
         """Keys of the files of each manifest with their deletes, as clients see them."""
         view = [self._view, [manifest.path for manifest in self._delete_manifests]]
         return [
-            sha256(f"pieces of {PIECE} of {manifest.path} {view}".encode()).hexdigest()[:32]
+            sha256(f"pieces of {PIECE_SIZES} of {manifest.path} {view}".encode()).hexdigest()[:32]
             for manifest in self._manifests
         ]
 
@@ -270,7 +270,7 @@ class IcebergSnapshot(Snapshot):
         content = self._source.store.get(manifest.path) if content is None else content
         try:
             for piece in self.reader.pieces(manifest, content, first=at):
-                size = piece.files.get_total_buffer_size() + _BYTES_PER_FILE * len(piece.keys)
+                size = piece.files.get_total_buffer_size() + _BYTES_PER_FILE * piece.files.num_rows
                 self._source.cache.put(self._key(number, piece.number), piece, size)
                 yield piece
         except UnsupportedOperation as refusal:

@@ -8,6 +8,7 @@ infinities are strings; null fields are omitted.
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import chain, groupby
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -21,18 +22,21 @@ _PLAIN_BELOW: Final = 1e7
 
 def json_statistics(stats: Any) -> Any:
     """Return one JSON string per row, which takes microseconds each; null if the struct is null."""
-    return _join(*_render_struct(stats))
+    texts = groupby(
+        (*_render_struct(stats), pa.array([""] * len(stats), pa.string())), lambda part: isinstance(part, str)
+    )
+    return _join(*chain.from_iterable(["".join(parts)] if is_text else parts for is_text, parts in texts))
 
 
 def _render_struct(stats: Any) -> Sequence[Any]:
     fields = {field.name: _render(stats.field(at)) for at, field in enumerate(stats.type)}
     named = [(json.dumps(name, ensure_ascii=False) + ":", parts) for name, parts in fields.items() if parts]
     columns = [part for _, parts in named for part in parts if isinstance(part, pa.Array)]
-    if columns and not any(column.null_count for column in (stats, *columns)):
+    if not any(column.null_count for column in (stats, *columns)):
         # One join of all columns takes half the time.
-        first, *others = ((name, *parts) for name, parts in named)
-        return "{", *first, *(part for name, *parts in others for part in (f",{name}", *parts)), "}"
-    text = _join_present([_join(name, *parts) for name, parts in named], len(stats))
+        return "{", *[part for name, parts in named for part in (",", name, *parts)][1:], "}"
+    empty = pa.array([""] * len(stats), pa.string())
+    text = _join_present([_join(name, *parts, empty) for name, parts in named], empty)
     return (pc.if_else(pc.is_valid(stats), _join("{", text, "}"), pa.scalar(None, pa.string())),)
 
 
@@ -53,6 +57,9 @@ def _render(column: Any) -> Sequence[Any]:
     if pa.types.is_floating(kind):
         return (_render_floats(column),)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        limits = pc.min_max(column)
+        if column.null_count == 0 and limits["min"] == limits["max"]:  # such as null counts of many files
+            return (json.dumps(limits["min"].as_py()),)
         return (pc.cast(column, pa.string()),)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = pc.cast(column, pa.string())
@@ -62,12 +69,12 @@ def _render(column: Any) -> Sequence[Any]:
     return ()
 
 
-def _join_present(fields: Sequence[Any], count: int) -> Any:
+def _join_present(fields: Sequence[Any], empty: Any) -> Any:
     """Join the fields of each row that are not null, with commas."""
     if any(field.null_count == 0 for field in fields):
         return pc.binary_join_element_wise(*fields, ",", null_handling="skip")
     # Arrow drops rows in which all values are skipped, so that each row starts with an empty value.
-    text = pc.binary_join_element_wise(pa.array([""] * count, pa.string()), *fields, ",", null_handling="skip")
+    text = pc.binary_join_element_wise(empty, *fields, ",", null_handling="skip")
     return pc.utf8_slice_codeunits(text, 1)
 
 
@@ -94,11 +101,13 @@ def _floor(column: Any) -> pa.Array:
 
 def _render_floats(column: pa.Array) -> Any:
     # Arrow returns the shortest digits for the column's precision, which float32 needs.
-    text = pc.cast(column, pa.string())
+    text: Any = pc.cast(column, pa.string())
     magnitude = pc.abs(pc.cast(column, pa.float64()))
     is_plain = pc.and_(pc.greater_equal(magnitude, _PLAIN_FROM), pc.less(magnitude, _PLAIN_BELOW))
-    with_point = pc.if_else(pc.match_substring(text, "."), text, _join(text, ".0"))
-    return _replace(pc.if_else(is_plain, with_point, text), pc.invert(is_plain), _format_java_number)
+    lacks_point = pc.and_(is_plain, pc.equal(pc.floor(magnitude), magnitude))
+    if lacks_point.true_count:
+        text = pc.if_else(lacks_point, _join(text, ".0"), text)
+    return _replace(text, pc.invert(is_plain), _format_java_number)
 
 
 def _format_java_number(text: str) -> str:
