@@ -45,7 +45,7 @@ def spark(warehouse: Path) -> Iterator["SparkSession"]:
         yield session
 
 
-@pytest.mark.parametrize("name", map(parameter, TABLES))
+@pytest.mark.parametrize("name", [*map(parameter, TABLES)])
 def test_clients_read_the_rows_of_spark(spark: "SparkSession", warehouse: Path, name: str) -> None:
     write_table(spark, f"local.main.{name}", TABLES[name])
     location = (warehouse / "main" / name).as_uri()
