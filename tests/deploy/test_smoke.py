@@ -265,9 +265,9 @@ def test_proof_has_a_result_for_each_row(emulated: EmulatedDeployment, tmp_path:
         emulated.state, *f"--stack deltaic prove s3://{emulated.lake}/proof --report {report} --files 300 --yes".split()
     )
     rows = json.loads(report.with_suffix(".json").read_text())["rows"]
-    assert [row["check"] for row in rows] == [row.name for row in prove_rows.ROWS]
-    assert all(row["said"] for row in rows)
-    held = {row["check"] for row in rows if row["verdict"] == "ok"}
+    assert [row["row"] for row in rows] == [row.name for row in prove_rows.ROWS]
+    assert all(row["seen"] for row in rows)
+    held = {row["row"] for row in rows if row["verdict"] == "ok"}
     assert {"The signing role", "Streaming", "2 MB/s and 200 MB", "An unsigned `If-Range`"} <= held
 
 
