@@ -57,7 +57,7 @@ ENTRY: Final[dict[str, Any]] = {
     ],
 }  # fmt: skip
 MANIFEST: Final = SourceManifest(
-    "m.avro", 0, is_deletes=False, sequence_number=9, snapshot_id=7, added=9000, existing=0, deleted=0, summaries=[]
+    "m.avro", 0, is_deletes=False, sequence_number=9, snapshot_id=7, added=0, existing=0, deleted=0, summaries=[]
 )
 
 

@@ -296,6 +296,15 @@ def test_a_page_decodes_only_its_part_of_a_manifest(tmp_path: Path) -> None:
         assert sum(piece.files.num_rows for piece in pieces) < 11_000
 
 
+def test_manifest_that_ends_before_a_block_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    whole = (tmp_path / "m.avro").read_bytes()
+    sync = whole[-16:]
+    (tmp_path / "m.avro").write_bytes(whole[: whole.index(sync) + 16])
+    with pytest.raises(DeltaicError, match=r"m\.avro.* it has fewer files than the manifest list counts"):
+        _read(_log(tmp_path))
+
+
 @pytest.mark.parametrize("cut", range(0, 400, 7))
 def test_no_truncated_manifest_causes_another_error(tmp_path: Path, cut: int) -> None:
     _write(tmp_path)

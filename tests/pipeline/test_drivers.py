@@ -20,7 +20,11 @@ from pipeline.place import BUCKET
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # of Spark sessions before
+]
 
 LOCATION = f"s3://{BUCKET}/drivers/people"
 TABLE = "drivers.s.people"

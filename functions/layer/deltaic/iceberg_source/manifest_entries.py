@@ -97,6 +97,8 @@ class EntryReader:
         self.fields: list[Any] = []
         for field in self._schema["fields"]:
             self.fields += field["type"]["fields"] if field["name"] == "data_file" else [field]
+        self.count = 0
+        """Number of the entries in the blocks that `pieces` has read."""
         self._partition: Any = next((field["type"] for field in self.fields if field["name"] == "partition"), None)
 
     def pieces(self, first: int) -> Iterator[tuple[int, bytes, int, bool]]:
@@ -113,6 +115,7 @@ class EntryReader:
                     yield number, self._join(blocks), count, False
                 number, count, blocks = number + 1, 0, []
             count += block["count"]
+            self.count += block["count"]
             blocks.append(block["data"])
         if number >= first:
             yield number, self._join(blocks), count, True

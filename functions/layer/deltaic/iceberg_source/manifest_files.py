@@ -61,6 +61,11 @@ class SourceManifest(msgspec.Struct, frozen=True):
         """Number of live files."""
         return self.added + self.existing
 
+    def check_count(self, entries: int) -> None:
+        """Raise ValueError if a manifest has fewer entries: whole blocks of a truncated one look complete."""
+        if entries < self.live + self.deleted:
+            raise ValueError("it has fewer files than the manifest list counts")
+
 
 class ManifestPiece(msgspec.Struct, frozen=True, dict=True):
     """Consecutive files of a manifest."""
@@ -173,6 +178,8 @@ class ManifestReader(msgspec.Struct, frozen=True):
                 parts.append(self._convert(manifest, kept, reader))
             if decoded != count:
                 raise ValueError("a block has another number of entries than it declares")
+            if is_last:
+                manifest.check_count(reader.count)
             batches = [files for files, _ in parts]
             files = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
             yield ManifestPiece(number, files, [keys for _, keys in parts], is_last)
@@ -251,11 +258,12 @@ def list_files(
 ) -> Iterator[tuple[Record, int, int]]:
     """Yield the files of a manifest with these statuses, each with its inherited sequence number and snapshot id.
 
-    Raises UnsupportedOperation for encrypted files, and ValueError for a truncated manifest: whole blocks of it would
-    look complete.
+    Raises UnsupportedOperation for encrypted files, and ValueError for a truncated manifest.
     """
     _check_length(manifest, content)
+    count = 0
     for entry in _records(content):
+        count += 1
         if entry["status"] not in statuses:
             continue
         file: Record = entry["data_file"]
@@ -267,6 +275,7 @@ def list_files(
             manifest.sequence_number if sequence_number is None else sequence_number,
             entry.get("snapshot_id") or manifest.snapshot_id,
         )
+    manifest.check_count(count)
 
 
 def _distinct(values: Any, convert: Callable[[Any], Any]) -> tuple[list[Any], Any]:
