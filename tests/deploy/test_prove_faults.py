@@ -222,15 +222,18 @@ def list_permission_missing(proof: Proof) -> Iterator[Trial]:
 def unlimited_stage(proof: Proof) -> Iterator[Trial]:
     gateway, stage = proof.stack.client("apigateway"), {"restApiId": proof.stack.deployment.api_id}
 
-    def limit(rate: str) -> None:
-        change = {"op": "replace", "path": "/*/*/throttling/rateLimit", "value": rate}
-        gateway.update_stage(**stage, stageName="delta-sharing", patchOperations=[change])
+    def limit(rate: str, burst: str) -> None:
+        changes = [
+            {"op": "replace", "path": f"/*/*/throttling/{name}Limit", "value": value}
+            for name, value in (("rate", rate), ("burst", burst))
+        ]
+        gateway.update_stage(**stage, stageName="delta-sharing", patchOperations=changes)
 
-    limit("0")
+    limit("0", "5")  # three times as many requests as the burst are sent
     try:
         yield replace(proof.trial, on_aws=True)
     finally:
-        limit("100")
+        limit("100", "200")
 
 
 def missing_files(proof: Proof) -> AbstractContextManager[Trial]:
