@@ -56,10 +56,10 @@ def test_on_a_local_server_the_doctor_checks_tables_but_no_stack(
 ) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
     findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
-    assert findings["the stack is deployed"]["verdict"] == "not asked"
+    assert findings["the stack is deployed"]["verdict"] == "not tried"
     for table in ("shares", "tokens"):  # what only AWS has
-        assert findings[f"protects the table of {table} from deletion"]["verdict"] == "not asked"
-        assert findings[f"can restore the table of {table}"]["verdict"] == "not asked"
+        assert findings[f"protects the table of {table} from deletion"]["verdict"] == "not tried"
+        assert findings[f"can restore the table of {table}"]["verdict"] == "not tried"
     assert (answer.exit_code, [finding for finding in findings.values() if finding["verdict"] == "failed"]) == (0, [])
     assert findings["reaches the table of tokens"]["verdict"] == "ok"
     assert findings[f"signs a URL that reads {SHARE}.{SCHEMA}.plain"]["verdict"] == "ok"
@@ -86,7 +86,7 @@ def test_the_doctor_does_not_read_as_expired_or_restricted_recipients(
         return {item["check"]: item["verdict"] for item in findings if "elsewhere.s.t" in item["check"]}
 
     try:
-        assert verdicts()["reads elsewhere.s.t"] == "not asked"
+        assert verdicts()["reads elsewhere.s.t"] == "not tried"
         admin.grants.create("reader", "elsewhere")
         assert verdicts()["signs a URL that reads elsewhere.s.t"] == "ok"
     finally:
@@ -207,7 +207,7 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
     ("status", "size", "verdict"),
     [
         pytest.param(200, MOST_BYTES // 2, "failed", id="as long as it was announced to be"),
-        pytest.param(200, 100, "not asked", id="too small to decide"),
+        pytest.param(200, 100, "not tried", id="too small to decide"),
         pytest.param(503, 100, "failed", id="refused"),
     ],
 )

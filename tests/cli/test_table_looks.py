@@ -152,7 +152,7 @@ def test_an_operator_without_read_access_can_share_with_unchecked(
     assert "--unchecked" in refused.stderr
     assert looking(f"{NEW} {lake}/good --unchecked", **keys).exit_code == 0
     findings = {finding["check"]: finding for finding in json.loads(looking("doctor --json", **keys).stdout)}
-    assert findings["reads the log of vaccine_share.acme.new"]["verdict"] == "not asked"
+    assert findings["reads the log of vaccine_share.acme.new"]["verdict"] == "not tried"
 
 
 def test_a_grants_filter_names_a_table_whose_storage_does_not_respond(

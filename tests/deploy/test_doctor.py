@@ -321,7 +321,7 @@ def test_refused_requests_are_reported(stack: ExaminedStack) -> None:
     iam.put_user_policy(UserName="doctor", PolicyName="P", PolicyDocument=document)
     key = iam.create_access_key(UserName="doctor")["AccessKey"]
     findings = stack.examine(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
-    observations = {check: finding["said"] for check, finding in findings.items() if finding["verdict"] == "not asked"}
+    observations = {check: finding["said"] for check, finding in findings.items() if finding["verdict"] == "not tried"}
     refused = "GetRole was rejected (AccessDenied)"
     assert (
         observations["the signing role trusts signing functions"]

@@ -91,7 +91,7 @@ def test_command_writes_a_report_and_removes_what_it_created(
     document = json.loads(report.with_suffix(".json").read_text())
     rows = {row["row"]: row for row in document["rows"]}
     assert {name: row["seen"] for name, row in rows.items() if row["verdict"] == "failed"} == {}
-    assert {name for name, row in rows.items() if row["verdict"] == "not asked"} == UNTRIED
+    assert {name for name, row in rows.items() if row["verdict"] == "not tried"} == UNTRIED
     assert all(row["seen"] for row in rows.values())
     assert (done.exit_code, document["complete"]) == (0, True)
     assert [finding["check"] for finding in json.loads(done.stdout)] == [row["row"] for row in document["rows"]]

@@ -428,7 +428,7 @@ def test_correct_answer_of_aws_passes_its_row(proof: Proof, row: str) -> None:
 
 def test_costs_are_not_tried_without_metrics(proof: Proof) -> None:
     with read_units(0)(proof) as trial:
-        assert outcomes(trial, proof.findings, "Costs")["Costs"] == "not asked"
+        assert outcomes(trial, proof.findings, "Costs")["Costs"] == "not tried"
 
 
 @pytest.mark.parametrize(("bucket", "outcome"), [("lake", "ok"), ("another", "failed")])

@@ -49,7 +49,7 @@ _MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|st
 _PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
 """Number of periods after the share in a full name, by kind of object."""
 _NAMES = {"schema_name": "schema"}
-VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
+VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not tried": "dim"}
 """Verdicts of findings, each with its Rich style."""
 
 

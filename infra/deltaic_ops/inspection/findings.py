@@ -7,7 +7,7 @@ from typing import Literal
 from deltaic.aws_codes import DENIED
 from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
 
-Verdict = Literal["ok", "warning", "failed", "not asked"]
+Verdict = Literal["ok", "warning", "failed", "not tried"]
 
 NO_ENDPOINT = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
 
@@ -36,15 +36,15 @@ def ok(check: str, observation: str) -> Finding:
     return Finding(check, "ok", observation)
 
 
-def not_asked(check: str, reason: str) -> Finding:
-    """Return the finding of a check that could not be made (verdict "not asked")."""
-    return Finding(check, "not asked", reason)
+def not_tried(check: str, reason: str) -> Finding:
+    """Return the finding of a check that could not be made (verdict "not tried")."""
+    return Finding(check, "not tried", reason)
 
 
 def unreadable_object(check: str, refusal: DeltaicError, remedy: str) -> Finding:
-    """Return a finding about an unreadable object: not asked (no access), warning (temporary) or failed."""
+    """Return a finding about an unreadable object: not tried (no access), warning (temporary) or failed."""
     if isinstance(refusal, TableRefused):
-        return not_asked(check, refusal.message)
+        return not_tried(check, refusal.message)
     if isinstance(refusal, TooManyRequests | Unavailable):
         return Finding(check, "warning", refusal.message, "check that its storage responds, then run deltaic doctor")
     return Finding(check, "failed", refusal.message, remedy)
@@ -63,7 +63,7 @@ def advise(check: str, observation: str, remedy: str, *, holds: bool) -> Finding
 def ask(check: str, remedy: str, examine: Callable[[], Finding | Iterable[Finding]]) -> Iterator[Finding]:
     """Yield the findings of `examine`, or a finding about the botocore error that it raises.
 
-    Missing permissions and unsupported operations become "not asked"; other errors are failures with the remedy.
+    Missing permissions and unsupported operations become "not tried"; other errors are failures with the remedy.
     """
     from botocore.exceptions import BotoCoreError, ClientError  # imported here: checks of tables do not need them
 
@@ -73,7 +73,7 @@ def ask(check: str, remedy: str, examine: Callable[[], Finding | Iterable[Findin
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in DENIED or code in _UNSUPPORTED:
-            yield not_asked(check, f"{error.operation_name} was rejected ({code})")
+            yield not_tried(check, f"{error.operation_name} was rejected ({code})")
         else:
             yield Finding(check, "failed", f"{error.operation_name}: {code}", remedy)
     except BotoCoreError as error:

@@ -11,7 +11,7 @@ from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
 from deltaic_ops.inspection.client_limits import folder_limits, history_limits, iceberg_limits
-from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, judge, not_tried, ok
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.inspection.survey import Survey
 
@@ -96,7 +96,7 @@ def _check_overlaps(tables: TableAdmin, location: str, storage: str) -> Iterator
     try:
         pairs = [*tables.overlaps.conflicts([unfiltered, filtered])]
     except DeltaicError as refusal:
-        yield not_asked("folder alone", f"the catalog cannot be read: {refusal.message}")
+        yield not_tried("folder alone", f"the catalog cannot be read: {refusal.message}")
         return
     problems = [
         f"the folder cannot be shared: it contains {table.location} of '{table.title}', which is filtered"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_tried, ok
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -31,7 +31,7 @@ def check_clock(address: str) -> Finding:
     except httpx.HTTPError as error:
         return Finding(check, "failed", f"{type(error).__name__} at {address}", "check network and AWS_ENDPOINT_URL")
     except ValueError:
-        return not_asked(check, f"{address} returned no Date header")
+        return not_tried(check, f"{address} returned no Date header")
     skew = (sent_at + time.time()) / 2 - aws_time.timestamp()
     return judge(
         check,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked
+from deltaic_ops.inspection.findings import Finding, ask, judge, not_tried
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -39,7 +39,7 @@ def check_table(
         return
     if is_local:
         yield from (
-            not_asked(check, "only AWS supports it; `deltaic export` saves the catalog as files")
+            not_tried(check, "only AWS supports it; `deltaic export` saves the catalog as files")
             for check in (protected, restorable)
         )
         return

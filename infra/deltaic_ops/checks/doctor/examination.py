@@ -18,7 +18,7 @@ from deltaic_ops.checks.doctor.filters import check_filters, check_folder_access
 from deltaic_ops.checks.doctor.folder_checks import check_assets
 from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
-from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_asked
+from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_tried
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
@@ -62,7 +62,7 @@ def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Fin
         if target.deployed:
             yield Finding("the stack is deployed", "failed", error.message, DEPLOY)
         else:
-            yield not_asked("the stack is deployed", f"{error.message}: options or variables name the tables")
+            yield not_tried("the stack is deployed", f"{error.message}: options or variables name the tables")
     except DeltaicError as refusal:
         yield Finding("the stack is deployed", "failed", refusal.message, DEPLOY)
     parameters = stack.parameters if stack else {}
@@ -147,9 +147,9 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     for share, tables in readable_by_delta.items():
         yield from check_filters(tables, [*admin.grants.of_share(share)], recipients, schemas)
     if not sample:
-        yield not_asked("reads a shared table", "no share has tables")
+        yield not_tried("reads a shared table", "no share has tables")
     elif not target.endpoint:
-        yield not_asked("reads a shared table", NO_ENDPOINT)
+        yield not_tried("reads a shared table", NO_ENDPOINT)
     else:
         yield from _read_tables(target, sample, stack.parameters if stack else {})
 
@@ -161,7 +161,7 @@ def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> 
             name = table.title
             bearer = _temporary_token(target.admin, table.share, bearers, exits)
             if bearer is None:
-                yield not_asked(f"reads {name}", "its share has no recipient without address restrictions")
+                yield not_tried(f"reads {name}", "its share has no recipient without address restrictions")
                 continue
             client = SharingClient(http, target.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)

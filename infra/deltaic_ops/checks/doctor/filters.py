@@ -9,7 +9,7 @@ from deltaic.partition_filters import evaluate, parse
 
 from deltaic_ops.checks.doctor.table_reads import Schemas
 from deltaic_ops.inspection.filter_checks import missing_properties, row_filters
-from deltaic_ops.inspection.findings import Finding, advise, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, not_tried, ok
 from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, check_hidden
 
 
@@ -27,7 +27,7 @@ def check_filters(
         if is_filtered or filtered:
             schema_or_error = schemas.get(table.title)
             if not isinstance(schema_or_error, SharedSchema):
-                yield not_asked(f"filters match {table.title}", "its log could not be read")
+                yield not_tried(f"filters match {table.title}", "its log could not be read")
                 continue
             schema = schema_or_error
             yield from _check_match(table, filtered, schema)

@@ -8,7 +8,7 @@ from deltaic.errors import DeltaicError
 from deltaic.storage.sessions import tag_value
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
-from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_tried, ok
 from deltaic_ops.rights.credential_denial import Denials, roles_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def check_denials(
         try:
             denied_tags = Denials(iam, role).denied_tags() & by_tag.keys()
         except DeltaicError as failure:
-            yield not_asked(check, failure.message)
+            yield not_tried(check, failure.message)
             continue
         commands = [f"deltaic recipient cut-off {by_tag[tag].name}" for tag in sorted(marked - denied_tags)]
         commands += [f"deltaic recipient restore {by_tag[tag].name}" for tag in sorted(denied_tags - marked)]

@@ -11,7 +11,7 @@ from deltaic.errors import DeltaicError
 
 from deltaic_ops.checks.endpoint_checks import check_table
 from deltaic_ops.inspection.filter_checks import READERS
-from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok, unreadable_object
+from deltaic_ops.inspection.findings import Finding, Verdict, not_tried, ok, unreadable_object
 from deltaic_ops.inspection.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
@@ -86,7 +86,7 @@ def check_streaming(client: SharingClient, path: str, name: str, parameters: Map
     if status != httpx.codes.OK:
         return Finding(check, "failed", f"{status}", "check the log of the function query-table")
     if size < ENOUGH_BYTES:
-        return not_asked(check, f"the response is too small to decide: {times}")
+        return not_tried(check, f"the response is too small to decide: {times}")
     verdict: Verdict = "failed" if has_length or (first_byte > LATE * last_byte and last_byte > SOON_SECONDS) else "ok"
     remedy = "check proxies, firewalls and CDNs that buffer responses, and the stack's ResponseStreaming"
     return Finding(check, verdict, times, remedy * (verdict == "failed"))

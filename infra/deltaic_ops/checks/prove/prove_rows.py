@@ -88,9 +88,9 @@ def results(
 def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
     value = trial.stack.parameters.get(row.parameter, "")
     if row.parameter and value in _OFF:
-        return RowResult(row.name, "not asked", f"{row.parameter}={value or '(empty)'}", "", row.expected)
+        return RowResult(row.name, "not tried", f"{row.parameter}={value or '(empty)'}", "", row.expected)
     if row.only_aws and not trial.on_aws:
-        return RowResult(row.name, "not asked", "emulators of AWS do not have it", "", row.expected)
+        return RowResult(row.name, "not tried", "emulators of AWS do not have it", "", row.expected)
     covered = "|".join(other.findings for other in ROWS if other.findings)
     if row is ROWS[-1]:
         relevant = [
@@ -102,7 +102,7 @@ def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
     failed = [finding for finding in relevant if finding.verdict in {"failed", "warning"}]
     if not trial.on_aws:
         failed = [finding for finding in failed if not finding.said.endswith(_CRASH)]
-    verdict: Verdict = "failed" if failed else "ok" if any(finding.holds for finding in relevant) else "not asked"
+    verdict: Verdict = "failed" if failed else "ok" if any(finding.holds for finding in relevant) else "not tried"
     said = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
     remedy = "; ".join(dict.fromkeys(finding.remedy for finding in failed))
     return RowResult(row.name, verdict, said or "no table of this kind is shared", remedy, row.expected)
@@ -117,7 +117,7 @@ def _run(row: Row, trial: Trial) -> Iterator[Finding]:
     def judge_probe() -> Finding:
         holds, seen, advice = probe(trial)
         return judge(
-            row.expected, seen, advice, holds=holds is True, otherwise="failed" if holds is False else "not asked"
+            row.expected, seen, advice, holds=holds is True, otherwise="failed" if holds is False else "not tried"
         )
 
     try:
