@@ -39,16 +39,21 @@ Folders that share a Spark session come before those of Iceberg, which replace i
 BY_FILE = ("datasets", "template")
 """Folders whose files start nothing but what all folders share: spread over the workers."""
 
+ON_ONE_WORKER = "deploy"
+"""Folder whose files never run at the same time, because each worker would build the stack in this checkout."""
+
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Assign each folder of tests to one worker, so that its server or Spark session starts once.
 
-    The files of a folder that is tested alone are spread over the workers, and those of `BY_FILE` always.
+    The files of a folder that is tested alone are spread over the workers, except those of `ON_ONE_WORKER`. Those of
+    `BY_FILE` are always spread.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         folder = folder_of(nodeid)
-        return nodeid.partition("::")[0] if self._one_folder or folder in BY_FILE else folder
+        is_spread = folder in BY_FILE or (self._one_folder and folder != ON_ONE_WORKER)
+        return nodeid.partition("::")[0] if is_spread else folder
 
     @cached_property
     def _one_folder(self) -> bool:
