@@ -121,5 +121,5 @@ def judge_response(check: str, response: Reply, detail: str, remedy: str, *, hol
 
 
 def error_message(response: Reply) -> str:
-    """Return the message of an error response, at most 200 characters; empty without one."""
-    return str(response.json.get("message", ""))[:200] if isinstance(response.json, dict) else ""
+    """Return the message of an error response, at most 200 characters, or "no message"."""
+    return str((isinstance(response.json, dict) and response.json.get("message")) or "no message")[:200]
