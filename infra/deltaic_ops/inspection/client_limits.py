@@ -90,7 +90,7 @@ def misread_by_iceberg_clients(schema: SharedSchema) -> Iterator[str]:
 
 
 def history_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for recipients with whom a table's history is shared."""
+    """Yield limitations for recipients of a table that is shared with its history."""
     if not change_data_enabled(schema.metadata):
         yield (
             "the table has no change data feed, so recipients can read earlier versions, but not changes: set the "

@@ -33,7 +33,6 @@ _METRICS: Final = ("lower_bounds", "upper_bounds", "null_value_counts", "nan_val
 _UNUSUAL: Final = "%|^[/.]|/[/.]|/$|^$"
 """Expression for paths in a table that TablePaths changes or refuses."""
 
-
 DeleteKey = tuple[int, tuple[Any, ...]]
 """Data sequence number and partition of a data file, which decide which deletes apply to it."""
 

@@ -210,8 +210,9 @@ class IcebergSnapshot(Snapshot):
         """Return the live files from `start` on; raises MalformedRequest if this version lacks its manifest."""
         if start is not None and start.base not in self._bases:
             raise MalformedRequest("The page token is not of this version of the table: send the query again.")
-        if refused := {*self._refusals} and self._refusals.keys() & self._unexcluded(file_filter):
-            raise UnsupportedOperation(*self._refusals[min(refused)])  # an earlier response ended at this manifest
+        refused = self._refusals.keys() & self._unexcluded(file_filter) if self._refusals else ()
+        if refused:  # an earlier response ended at a file in one of these manifests
+            raise UnsupportedOperation(*self._refusals[min(refused)])
         return self._scan(file_filter, min(batch_rows, _WITH_VECTORS) if self.deletes else batch_rows, start)
 
     def _scan(self, file_filter: FileFilter | None, batch_rows: int, start: Position | None) -> Generator[FileBatch]:

@@ -131,10 +131,8 @@ def check_throttle(trial: Trial) -> Seen:
     stage = trial.target.client("apigateway").get_stage(restApiId=api, stageName=name)
     limits = stage.get("methodSettings", {}).get("*/*", {})
     rate, burst = limits.get("throttlingRateLimit", 0), limits.get("throttlingBurstLimit", 0)
-    remedy, seen = (
-        "deploy again; RequestsPerSecond and RequestsBurst are the limits",
-        f"{rate:g} a second, {burst} at once",
-    )
+    remedy = "deploy again; RequestsPerSecond and RequestsBurst are the limits"
+    seen = f"{rate:g} a second, {burst} at once"
     if not trial.on_aws:
         return True if rate > 0 and burst > 0 else None, seen, remedy  # some emulators keep no limits
     with ThreadPoolExecutor(_PARALLEL) as pool:

@@ -24,7 +24,7 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
 
     The rows are those of the page "The first hour on AWS". The command creates tables below LOCATION, a share and a
     recipient. It runs the checks of `doctor` and `verify` and some more, and removes what it created. After an
-    interruption, run it again with the same report: it removes what is left and continues. The report contains
+    interruption, run it again with the same report: it removes the leftovers and continues. The report contains
     no secrets. The exit code is 1 if a row fails. The script `prove` of a release does this with a throw-away stack.
 
     \b
