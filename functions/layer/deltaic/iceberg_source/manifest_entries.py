@@ -25,11 +25,11 @@ from deltaic.iceberg_source.file_statistics import to_dict
 BOUNDS: Final = ("lower_bounds", "upper_bounds")
 _NUMBERS: Final = ("status", "snapshot_id", "sequence_number", "record_count", "file_size_in_bytes")
 _FIELDS: Final = (*_NUMBERS, "file_path", "file_format", "partition", "key_metadata")
-PIECE_SIZES: Final = (2048, 8192)
+PIECE_SIZES: Final = (2048, 16384)
 """Fewest entries in the first and in each later piece of a manifest, except for the last. A response starts with the
 first piece; larger ones need less time for each entry."""
-_LARGE: Final = 2 << 20
-"""Compressed bytes with which a later piece is complete, too: some 6 MB, and 20 MB as files."""
+_LARGE: Final = 4 << 20
+"""Compressed bytes with which a later piece is complete, too: some 12 MB, and 40 MB as files."""
 _FEW: Final = 48
 """Fewer entries are decoded faster with fastavro."""
 _MOST_VALUES: Final = 1 << 21
