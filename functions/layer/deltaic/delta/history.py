@@ -7,6 +7,7 @@ the enablement version on. Otherwise it is the time of the commit file (see delt
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
 
 import msgspec
 
@@ -42,26 +43,11 @@ class TimedVersions(msgspec.Struct, frozen=True):
 
 
 class History:
-    """Commit times of all readable versions, from one listing of the log."""
+    """Commit times of all readable versions."""
 
-    def __init__(self, store: TableStore, latest: Metadata) -> None:
-        """List the log; `latest` is the metadata of the latest version."""
-        self._store = store
-        listing = read_listing(store.list_log())
-        readable = _readable_versions(listing)
-        if not readable:
-            raise TableUnreadable("table files missing: the log has no commit files, so no commit time is known")
-        enabled_at = _enablement_version(latest)
-        by_file = readable if enabled_at is None else [version for version in readable if version < enabled_at]
-        with_own_time = [] if enabled_at is None else [version for version in readable if version >= enabled_at]
-        times = file_times(listing)
-        self._in_commit_times: dict[int, int] = {}
-        self._listing = listing
-        self._ranges = [
-            TimedVersions(by_file, lambda at: times[by_file[at]]),
-            TimedVersions(with_own_time, lambda at: self._read_in_commit_time(with_own_time[at])),
-        ]
-        self._ranges = [range_ for range_ in self._ranges if range_.versions]
+    def __init__(self, ranges: Sequence[TimedVersions]) -> None:
+        """Combine ranges of versions in order, of which at least one is not empty."""
+        self._ranges = [range_ for range_ in ranges if range_.versions]
 
     def version_at_or_after(self, timestamp: int) -> int:
         """Return the first version committed at or after `timestamp` (ms since the epoch).
@@ -102,14 +88,30 @@ class History:
             f"Please use a timestamp less than or equal to {latest}{_format_for_request(time)}."
         )
 
-    def _read_in_commit_time(self, version: int) -> int:
-        if version not in self._in_commit_times:
-            file = self._listing.commits[version].file
-            path = LOG + file.name
-            with reading(path):
-                content = read_listed(self._store, file)
-            self._in_commit_times[version] = in_commit_timestamp(content, path)
-        return self._in_commit_times[version]
+
+def read_history(store: TableStore, latest: Metadata) -> History:
+    """Return the commit times of a Delta log from one listing; `latest` is the metadata of the latest version."""
+    listing = read_listing(store.list_log())
+    readable = _readable_versions(listing)
+    if not readable:
+        raise TableUnreadable("table files missing: the log has no commit files, so no commit time is known")
+    enabled_at = _enablement_version(latest)
+    by_file = readable if enabled_at is None else [version for version in readable if version < enabled_at]
+    with_own_time = [] if enabled_at is None else [version for version in readable if version >= enabled_at]
+    times = file_times(listing)
+
+    @cache
+    def in_commit_time(version: int) -> int:
+        file = listing.commits[version].file
+        path = LOG + file.name
+        with reading(path):
+            content = read_listed(store, file)
+        return in_commit_timestamp(content, path)
+
+    return History([
+        TimedVersions(by_file, lambda at: times[by_file[at]]),
+        TimedVersions(with_own_time, lambda at: in_commit_time(with_own_time[at])),
+    ])  # fmt: skip
 
 
 def _readable_versions(listing: LogListing) -> list[int]:

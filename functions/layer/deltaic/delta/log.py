@@ -5,7 +5,7 @@ from functools import cached_property
 
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.commit_changes import CommitRange, list_changes
-from deltaic.delta.history import History
+from deltaic.delta.history import History, read_history
 from deltaic.delta.scan.file_batches import Position
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
@@ -49,7 +49,7 @@ class DeltaLog:
     @cached_property
     def history(self) -> History:
         """Commit times of all versions, read at the first access."""
-        return History(self._store, self.snapshot().metadata)
+        return read_history(self._store, self.snapshot().metadata)
 
     def commits(self, start: int, end: int) -> CommitRange:
         """Return the commits `start` to `end`, both included, in order; see list_changes."""

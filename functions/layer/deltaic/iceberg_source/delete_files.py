@@ -39,6 +39,7 @@ _ARRAY_LIMIT: Final = 4096
 _BITMAP_BYTES: Final = 8192
 
 Positions = dict[str, "array[int]"]
+"""Deleted rows by data file; rows of 32 bits, as most readers require."""
 
 
 class _Delete(NamedTuple):
@@ -106,8 +107,7 @@ class DeleteFiles(msgspec.Struct):
             applied = [delete for delete in candidates if delete.sequence_number >= sequence_number]
             vector = next((delete.vector for delete in applied if delete.vector), None)
             # A vector contains all earlier position deletes of its file.
-            positions = () if vector else chain(*(self._read(delete.path).get(file, ()) for delete in applied))
-            vector = vector or _inline_vector(positions)
+            vector = vector or _inline_vector(chain(*(self._read(delete.path).get(file, ()) for delete in applied)))
             vectors.append(vector.row if vector else None)
         return vectors
 
@@ -123,9 +123,9 @@ class DeleteFiles(msgspec.Struct):
                 file = pq.ParquetFile(pa.BufferReader(self.store.get(path)))
                 for batch in file.iter_batches(columns=["file_path", "pos"]):
                     for name, position in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                        by_uri.setdefault(name, array("q")).append(position)
+                        by_uri.setdefault(name, array("I")).append(position)
                 positions = {self.paths.logged(name): rows for name, rows in by_uri.items()}
-            self.cache.put(key, positions, sum(300 + 8 * len(rows) for rows in positions.values()))
+            self.cache.put(key, positions, sum(300 + 4 * len(rows) for rows in positions.values()))
         return positions
 
 
@@ -136,14 +136,12 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
         lower_bits[position >> 16].append(position & 0xFFFF)
     if not lower_bits:
         return None
-    if min(lower_bits) < 0 or max(lower_bits) >> 16:
-        raise TableUnreadable("the table has a position delete of an invalid row: ask its provider to compact it")
     # A roaring bitmap of 32-bit numbers without run containers, one container at a time to save memory.
     heads, containers, cardinality = [], [], 0
     for high in sorted(lower_bits):
         numbers = sorted(set(lower_bits.pop(high)))
         heads.append(struct.pack("<HH", high, len(numbers) - 1))
-        containers.append(_container(numbers))
+        containers.append(array("H", numbers).tobytes() if len(numbers) <= _ARRAY_LIMIT else _bitmap(numbers))
         cardinality += len(numbers)
     sizes = map(len, containers[:-1])
     offsets = [struct.pack("<I", offset) for offset in accumulate(sizes, initial=8 + 8 * len(heads))]
@@ -154,9 +152,7 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
     return DeletionVector("i", text, len(data), cardinality, None)
 
 
-def _container(numbers: Sequence[int]) -> bytes:
-    if len(numbers) <= _ARRAY_LIMIT:
-        return array("H", numbers).tobytes()
+def _bitmap(numbers: Iterable[int]) -> bytes:
     bits = bytearray(_BITMAP_BYTES)
     for number in numbers:
         bits[number >> 3] |= 1 << (number & 7)

@@ -18,7 +18,7 @@ from deltaic.delta.scan.file_batches import Position
 from deltaic.delta.store import LogFile
 from deltaic.errors import MalformedRequest, UnsupportedOperation
 from deltaic.iceberg_source.manifest_files import ADDED, DELETED
-from deltaic.iceberg_source.source_metadata import SourceMetadata, decoding
+from deltaic.iceberg_source.source_metadata import decoding
 from deltaic.iceberg_source.source_snapshot import IcebergSnapshot, IcebergSource
 
 _BYTES_PER_FILE: Final = 1000
@@ -44,19 +44,19 @@ class IcebergLog(DeltaLog):
         Raises MalformedRequest if it is not between the first and the latest version.
         """
         number = self.metadata.find(self.metadata.latest_version if version is None else version)
-        entry = self.metadata.versions[number]
         key = ("snapshot", self.table.identity, number, id(self.metadata))
         snapshot: IcebergSnapshot | None = self.table.cache.get(key)
         if snapshot is None:
             with decoding("metadata"):
-                snapshot = IcebergSnapshot(self.table, number, entry)
+                snapshot = IcebergSnapshot(self.table, number, self.metadata.versions[number])
             self.table.cache.put(key, snapshot, snapshot.nbytes)
         return snapshot
 
     @cached_property
     def history(self) -> History:
         """Times of all versions, as in the snapshot log."""
-        return _SnapshotTimes(self.metadata)
+        versions, times = self.metadata.timeline
+        return History([TimedVersions(versions, times.__getitem__)])
 
     def previous(self, version: int) -> IcebergSnapshot | None:
         """Return the version before an existing one; None if it is the first, or the earlier ones expired."""
@@ -69,7 +69,7 @@ class IcebergLog(DeltaLog):
         Raises MalformedRequest if the range has no version, or `start` is before the first one. Reading a commit raises
         UnsupportedOperation with its version if it rewrites rows or does not have the latest partition columns.
         """
-        self.snapshot(start)
+        self.metadata.find(start)
         commits, times = [], {}
         for version, entry in sorted(self.metadata.versions.items()):
             if start <= version <= end:
@@ -82,62 +82,57 @@ class IcebergLog(DeltaLog):
 
         def read_commits(files: Sequence[LogFile]) -> list[bytes]:
             with ThreadPoolExecutor(len(files)) as threads:
-                return list(threads.map(lambda file: _commit(self, int(file.name)), files))
+                return list(threads.map(lambda file: self._commit(int(file.name)), files))
 
         return CommitRange(read_commits, commits, times)
 
+    def _commit(self, version: int) -> bytes:
+        """Return the content of a Delta commit with the changes of a version."""
+        snapshot, before = self.snapshot(version), self.previous(version)
+        if snapshot.metadata.partition_columns != self.snapshot().metadata.partition_columns:
+            raise _unreadable(version, "has other partition columns than the latest version")
+        actions: list[dict[str, Any]] = []
+        if before is not None and before.metadata != snapshot.metadata:
+            actions = [
+                {"protocol": msgspec.Raw(snapshot.protocol.raw)},
+                {"metaData": msgspec.Raw(snapshot.metadata.raw)},
+            ]
+        with decoding("a manifest"):
+            actions += self._file_actions(snapshot, before)
+        return b"\n".join(map(msgspec.json.encode, actions))
 
-class _SnapshotTimes(History):
-    def __init__(self, metadata: SourceMetadata) -> None:
-        versions, times = metadata.timeline
-        self._ranges = [TimedVersions(versions, lambda at: times[at])]
-
-
-def _commit(log: IcebergLog, version: int) -> bytes:
-    """Return the content of a Delta commit with the changes of a version."""
-    snapshot, before = log.snapshot(version), log.previous(version)
-    if snapshot.metadata.partition_columns != log.snapshot().metadata.partition_columns:
-        raise _unreadable(version, "has other partition columns than the latest version")
-    actions: list[dict[str, Any]] = []
-    if before is not None and before.metadata != snapshot.metadata:
-        head = (("protocol", snapshot.protocol.raw), ("metaData", snapshot.metadata.raw))
-        actions += [{name: msgspec.json.decode(raw)} for name, raw in head]
-    with decoding("a manifest"):
-        actions += _file_actions(log, snapshot, before)
-    return b"\n".join(map(msgspec.json.encode, actions))
-
-
-def _file_actions(
-    log: IcebergLog, snapshot: IcebergSnapshot, before: IcebergSnapshot | None
-) -> Iterator[dict[str, Any]]:
-    """Yield the files that a snapshot adds or drops; none for a compaction, which does not change rows."""
-    if (entry := snapshot.entry) is None:
-        return
-    if before is not None and entry.parent_snapshot_id != (before.entry and before.entry.snapshot_id):
-        raise _unreadable(snapshot.version, "follows a rollback or expired versions, or replaces the table")
-    operation = entry.summary.get("operation")
-    if operation == "replace":
-        return
-    own = [manifest for manifest in snapshot.manifests if manifest.snapshot_id == entry.snapshot_id]
-    data = [manifest for manifest in own if not manifest.is_deletes]
-    deletes = [manifest for manifest in own if manifest.is_deletes]
-    drops = any(manifest.deleted for manifest in data)
-    # A snapshot that drops files also drops their deletes.
-    changes_deletes = any(manifest.added or (manifest.deleted and operation != "delete") for manifest in deletes)
-    if changes_deletes or (drops and any(manifest.added for manifest in data)):
-        raise _unreadable(snapshot.version, "rewrites rows, and its files also contain unchanged rows")
-    if drops and before is None and any(manifest.is_deletes for manifest in snapshot.manifests):
-        raise _unreadable(snapshot.version, "drops files whose deleted rows are unknown because older versions expired")
-    contents = log.table.store.get_many([manifest.path for manifest in data])
-    for manifest, content in zip(data, contents, strict=True):
-        for action, status in (("add", ADDED), ("remove", DELETED)):
-            for piece in snapshot.reader.pieces(manifest, content, {status}):
-                rows = piece.files.to_pylist()
-                if before is not None and before.deletes and status == DELETED:
-                    vectors = before.deletes.vectors([row["path"] for row in rows], piece.keys, manifest.spec_id)
-                    rows = [row | {"deletionVector": vector} for row, vector in zip(rows, vectors, strict=True)]
-                for row in rows:
-                    yield {action: row | {"partitionValues": dict(row["partitionValues"]), "dataChange": True}}
+    def _file_actions(self, snapshot: IcebergSnapshot, before: IcebergSnapshot | None) -> Iterator[dict[str, Any]]:
+        """Yield the files that a snapshot adds or drops; none for a compaction, which does not change rows."""
+        entry = snapshot.entry
+        if entry is None:
+            return
+        if before is not None and entry.parent_snapshot_id != (before.entry and before.entry.snapshot_id):
+            raise _unreadable(snapshot.version, "follows a rollback or expired versions, or replaces the table")
+        operation = entry.summary.get("operation")
+        if operation == "replace":
+            return
+        own = [manifest for manifest in snapshot.manifests if manifest.snapshot_id == entry.snapshot_id]
+        data = [manifest for manifest in own if not manifest.is_deletes]
+        deletes = [manifest for manifest in own if manifest.is_deletes]
+        drops = any(manifest.deleted for manifest in data)
+        # A snapshot that drops files also drops their deletes.
+        changes_deletes = any(manifest.added or (manifest.deleted and operation != "delete") for manifest in deletes)
+        if changes_deletes or (drops and any(manifest.added for manifest in data)):
+            raise _unreadable(snapshot.version, "rewrites rows, and its files also contain unchanged rows")
+        if drops and before is None and any(manifest.is_deletes for manifest in snapshot.manifests):
+            raise _unreadable(
+                snapshot.version, "drops files whose deleted rows are unknown because older versions expired"
+            )
+        contents = self.table.store.get_many([manifest.path for manifest in data])
+        for manifest, content in zip(data, contents, strict=True):
+            for action, status in (("add", ADDED), ("remove", DELETED)):
+                for piece in snapshot.reader.pieces(manifest, content, {status}):
+                    rows = piece.files.to_pylist()
+                    if before is not None and before.deletes and status == DELETED:
+                        vectors = before.deletes.vectors([row["path"] for row in rows], piece.keys, manifest.spec_id)
+                        rows = [row | {"deletionVector": vector} for row, vector in zip(rows, vectors, strict=True)]
+                    for row in rows:
+                        yield {action: row | {"partitionValues": dict(row["partitionValues"]), "dataChange": True}}
 
 
 def _unreadable(version: int, reason: str) -> UnsupportedOperation:

@@ -67,37 +67,26 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     def _by_id(self) -> Mapping[int | None, SourceSnapshot]:
         return {snapshot.snapshot_id: snapshot for snapshot in self.snapshots}
 
-    @property
-    def _logged(self) -> list[tuple[int, SourceSnapshot | None]]:
-        """Times and snapshots of the snapshot log; None for expired snapshots."""
-        return [(entry.timestamp_ms, self._by_id.get(entry.snapshot_id)) for entry in self.snapshot_log]
-
     @cached_property
     def current(self) -> SourceSnapshot | None:
-        """The current snapshot of `main`; None for a table without snapshots."""
-        if self.current_snapshot_id in {None, -1}:
-            return None
-        if self.current_snapshot_id not in self._by_id:
-            raise TableUnreadable("the table's Iceberg metadata is inconsistent: its current snapshot is missing")
-        return self._by_id[self.current_snapshot_id]
+        """The current snapshot of `main`; None for a table without snapshots. Raises KeyError if it is missing."""
+        return None if self.current_snapshot_id in {None, -1} else self._by_id[self.current_snapshot_id]
 
     @cached_property
     def versions(self) -> Mapping[int, SourceSnapshot | None]:
         """The snapshots that were current in `main`, by version; version 0 (None) is the table before the first."""
-        ancestor = root = self.current
-        if ancestor is None:  # no commit yet, or the only one was rolled back
+        if self.current is None:  # no commit yet, or the only one was rolled back
             return {0: None}
+        ancestors = [self.current]
+        # Invalid metadata can have a cycle.
+        while (parent := self._by_id.get(ancestors[-1].parent_snapshot_id)) and len(ancestors) < len(self.snapshots):
+            ancestors.append(parent)
+        logged = [self._by_id.get(entry.snapshot_id) for entry in self.snapshot_log]
         versions: dict[int, SourceSnapshot | None] = {}
-        for _ in self.snapshots:  # at most, because invalid metadata can have a cycle
-            if ancestor is not None:
-                root = ancestor
-                # All snapshots of format version 1 have the number 0: of these, the newest is shared.
-                versions.setdefault(root.sequence_number, root)
-                ancestor = self._by_id.get(root.parent_snapshot_id)
-        for _, entry in self._logged:
-            if entry is not None:
-                versions.setdefault(entry.sequence_number, entry)
-        if root and root.parent_snapshot_id is None and root.sequence_number == 1:
+        for snapshot in (*ancestors, *filter(None, logged)):
+            # All snapshots of format version 1 have the number 0: of these, the newest is shared.
+            versions.setdefault(snapshot.sequence_number, snapshot)
+        if ancestors[-1].parent_snapshot_id is None and ancestors[-1].sequence_number == 1:
             versions.setdefault(0, None)
         return versions
 
@@ -120,9 +109,10 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     def timeline(self) -> tuple[list[int], list[int]]:
         """Versions in the order in which they became current, and the times (ms since the epoch), ascending."""
         entries: list[tuple[int, int]] = []
-        for time, snapshot in self._logged:
+        for entry in self.snapshot_log:
+            snapshot = self._by_id.get(entry.snapshot_id)
             if snapshot is not None and self.versions.get(snapshot.sequence_number) is snapshot:
-                entries.append((time, snapshot.sequence_number))
+                entries.append((entry.timestamp_ms, snapshot.sequence_number))
             else:  # earlier times have no end without the time of a version that is not shared
                 entries.clear()
         if not entries or entries[-1][1] != self.latest_version:  # writers may omit the log
@@ -157,6 +147,7 @@ def decode_metadata_file(document: bytes, path: str) -> SourceMetadata:
     """
     with decoding(path):
         metadata = _decoder.decode(gzip.decompress(document) if ".gz." in path else document)
+        _ = metadata.current
     if metadata.format_version not in {2, 3}:
         raise unshareable(
             f"it has version {metadata.format_version} of the Iceberg format, and this server reads versions 2 and 3",
