@@ -97,7 +97,7 @@ def test_only_files_in_the_folder_are_signed(iceberg_catalog: Callable[..., Cata
     ("name", "text"),
     [
         ("gone", "Iceberg metadata does not exist"),
-        ("gone_from_glue", "AWS Glue does not have this table"),
+        ("gone_from_glue", "AWS does not have this table"),
         ("none_of_icebergs", "not an Iceberg table"),
         ("elsewhere", "outside"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.table_catalogs import TABLE_BUCKET, ListedTable, clients_at, glue_tables, metadata_location
+from deltaic.storage.table_catalogs import TABLE_BUCKET, ListedTable, clients_at, find_table, glue_tables
 from served import served
 
 LOCATION = "s3://lake/x"
@@ -125,9 +125,10 @@ def test_s3_tables_returns_the_metadata_location(
     with served(Service) as endpoint:
         home = StorageConfig(region="eu-west-1", endpoint=endpoint, path_style=True)
         if expected is None:
-            assert metadata_location(clients_at(home), f"{TABLE_BUCKET}{BUCKET}/sales/orders") == METADATA
+            found = find_table(clients_at(home), f"{TABLE_BUCKET}{BUCKET}/sales/orders")
+            assert (found.location, found.metadata_uri) == (LOCATION, METADATA)
         else:
             with pytest.raises(expected):
-                metadata_location(clients_at(home), f"{TABLE_BUCKET}{BUCKET}/sales/orders")
+                find_table(clients_at(home), f"{TABLE_BUCKET}{BUCKET}/sales/orders")
     encoded = BUCKET.replace(":", "%3A").replace("/", "%2F")
     assert set(paths) == {f"/tables/{encoded}/sales/orders/metadata-location"}

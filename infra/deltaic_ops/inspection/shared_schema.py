@@ -105,7 +105,7 @@ class SchemaReader:
         Raises DeltaicError if recipients cannot read it in a way that its entry offers.
         """
         from deltaic.sharing.native_metadata import read_native_metadata
-        from deltaic.storage.table_catalogs import GLUE, read_glue_table
+        from deltaic.storage.table_catalogs import GLUE, find_table
 
         if table.iceberg:
             place = (_locations(table), table.metadata_location, self.client)
@@ -113,7 +113,7 @@ class SchemaReader:
         if "url" in table.access_modes:
             self.read(table)
         name = table.metadata_location
-        if name.startswith(GLUE) and read_glue_table(self.client, name).get("IsRegisteredWithLakeFormation"):
+        if name.startswith(GLUE) and find_table(self.client, name).has_lake_formation_rules:
             return LAKE_FORMATION
         return ""
 

@@ -17,7 +17,7 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import InvalidParameter, TableUnreadable
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.storage.locations import Location, TableLocations
-from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, ClientOf, metadata_location
+from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, ClientOf, find_table
 
 _HINT: Final = "metadata/version-hint.text"
 _SUFFIX: Final = ".metadata.json"
@@ -41,7 +41,7 @@ def read_native_metadata(
 
     `reference` is a URI, the name of a table in AWS Glue or S3 Tables, or empty for the version hint. Raises
     TableUnreadable if the metadata does not exist, is invalid, or names files outside the table's locations, and the
-    errors of `metadata_location`.
+    errors of `find_table`.
     """
     path = find_metadata(store, locations, reference, client_of)
     content = read_existing(store.get, path)
@@ -63,7 +63,7 @@ def read_native_metadata(
 def find_metadata(store: TableStore, locations: TableLocations, reference: str, client_of: ClientOf) -> str:
     """Return the path of the current metadata file, relative to the table's folder; see `read_native_metadata`."""
     if reference.startswith((GLUE, TABLE_BUCKET)):
-        reference = metadata_location(client_of, reference)
+        reference = find_table(client_of, reference).metadata_uri
     return relative_path(locations.root, reference) if reference else _hinted_path(store)
 
 

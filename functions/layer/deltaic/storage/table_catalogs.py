@@ -26,15 +26,17 @@ _FORMATS: Final = ("table_type", "spark.sql.sources.provider", "classification")
 
 
 class ListedTable(NamedTuple):
-    """Delta or Iceberg table of a Glue database."""
+    """Delta or Iceberg table in AWS Glue or S3 Tables."""
 
     name: str
     location: str
     """Folder of the table; can be empty."""
     iceberg_name: str = ""
-    """Name of an Iceberg table for `metadata_location`; empty for a Delta table."""
+    """Name of an Iceberg table for `find_table`; empty for a Delta table."""
     metadata_uri: str = ""
     """Current metadata file of an Iceberg table."""
+    has_lake_formation_rules: bool = False
+    """Whether the table is registered with AWS Lake Formation."""
 
 
 ClientOf = Callable[[Any], Any]
@@ -46,39 +48,26 @@ def clients_at(home: StorageConfig) -> ClientOf:
     return lambda service: control_client(service, home.region, home.endpoint)
 
 
-def metadata_location(client_of: ClientOf, name: str) -> str:
-    """Return the URI of an Iceberg table's metadata, from AWS Glue or S3 Tables.
+def find_table(client_of: ClientOf, name: str) -> ListedTable:
+    """Return an Iceberg table of AWS Glue or S3 Tables, whose name starts with GLUE or TABLE_BUCKET.
 
-    `name` starts with GLUE or TABLE_BUCKET. Raises TableUnreadable if the service does not have the table or denies
-    access, or if it is not an Iceberg table; TooManyRequests and Unavailable for transient errors.
+    Raises TableUnreadable if the service does not have the table or denies access, or if it is not an Iceberg table;
+    TooManyRequests and Unavailable for transient errors.
     """
+    missing = "AWS does not have this table, or denies access: ask its provider to fix the catalog entry or permissions"
     if name.startswith(TABLE_BUCKET):
         bucket, namespace, table = name.removeprefix(TABLE_BUCKET).rsplit("/", 2)
-        tables = client_of("s3tables")
-        answer = _call(
-            lambda: tables.get_table_metadata_location(tableBucketARN=bucket, namespace=namespace, name=table),
-            "S3 Tables does not have this table, or denies access: ask its provider to fix the catalog entry or "
-            "permissions",
-            f"s3tables:GetTableMetadataLocation of {namespace}.{table} in {bucket}",
-        )
+        key = {"tableBucketARN": bucket, "namespace": namespace, "name": table}
+        answer = _call(client_of("s3tables"), "get_table_metadata_location", key, missing)
         uri = answer.get("metadataLocation", "")
+        found = ListedTable(table, _folder_of(uri), name, uri)
     else:
-        uri = read_glue_table(client_of, name).get("Parameters", {}).get("metadata_location", "")
-    if not uri:
+        database, table = name.removeprefix(GLUE).split("/", 1)
+        answer = _call(client_of("glue"), "get_table", {"DatabaseName": database, "Name": table}, missing)
+        found = _glue_table(database, answer["Table"])
+    if not found.metadata_uri:
         raise TableUnreadable("this table is not an Iceberg table: ask its provider to fix the catalog entry", name)
-    return str(uri)
-
-
-def read_glue_table(client_of: ClientOf, name: str) -> dict[str, Any]:
-    """Return a table of AWS Glue, whose name starts with GLUE; raises the errors of `metadata_location`."""
-    glue = client_of("glue")
-    database, table = name.removeprefix(GLUE).split("/", 1)
-    answer = _call(
-        lambda: glue.get_table(DatabaseName=database, Name=table),
-        "AWS Glue does not have this table, or denies access: ask its provider to fix the catalog entry or permissions",
-        f"glue:GetTable of {database}.{table}",
-    )
-    return dict(answer.get("Table", {}))
+    return found
 
 
 def glue_tables(glue: Any, database: str) -> Iterator[list[ListedTable]]:
@@ -87,53 +76,50 @@ def glue_tables(glue: Any, database: str) -> Iterator[list[ListedTable]]:
     `glue` is a Glue client of botocore or an AwsClient. Raises TableUnreadable if Glue does not have the database or
     denies access; TooManyRequests and Unavailable for transient errors.
     """
-    next_page: dict[str, str] = {}
+    missing = (
+        f"AWS Glue returns no tables of the database '{database}': check its name, account, region and permissions"
+    )
+    key = {"DatabaseName": database}
     while True:
-        answer = _call(
-            lambda: glue.get_tables(DatabaseName=database, **next_page),  # noqa: B023 -- called before the next loop
-            f"AWS Glue returns no tables of the database '{database}': check its name, account, region and permissions",
-            f"glue:GetTables of {database}",
-        )
-        yield [
-            ListedTable(table["Name"], location_of(table), f"{GLUE}{database}/{table['Name']}" * bool(uri), uri)
-            for table in answer.get("TableList", [])
-            if (uri := _iceberg_metadata(table)) or _is_delta(table)
-        ]
+        answer = _call(glue, "get_tables", key, missing)
+        tables = [(_glue_table(database, table), table.get("Parameters", {})) for table in answer.get("TableList", [])]
+        yield [table for table, parameters in tables if table.metadata_uri or _is_delta(parameters)]
         if not answer.get("NextToken"):
             return
-        next_page = {"NextToken": answer["NextToken"]}
+        key["NextToken"] = answer["NextToken"]
 
 
-def _iceberg_metadata(table: dict[str, Any]) -> str:
-    parameters = table.get("Parameters", {})
-    is_iceberg = str(parameters.get("table_type", "")).lower() == "iceberg"
-    return str(parameters.get("metadata_location", "")) if is_iceberg else ""
+def _glue_table(database: str, table: dict[str, Any]) -> ListedTable:
+    stored, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
+    uri, name = "", ""
+    if str(parameters.get("table_type", "")).lower() == "iceberg" and "metadata_location" in parameters:
+        uri, name = str(parameters["metadata_location"]), f"{GLUE}{database}/{table['Name']}"
+    # Spark stores the folder in the SerDe parameter `path`, others in `Location`.
+    path = stored.get("SerdeInfo", {}).get("Parameters", {}).get("path")
+    location = str(path or stored.get("Location") or _folder_of(uri))
+    return ListedTable(table["Name"], location, name, uri, bool(table.get("IsRegisteredWithLakeFormation")))
 
 
-def _is_delta(table: dict[str, Any]) -> bool:
-    parameters = table.get("Parameters", {})
+def _folder_of(metadata_uri: str) -> str:
+    return metadata_uri.rpartition("/metadata/")[0]
+
+
+def _is_delta(parameters: dict[str, Any]) -> bool:
     return any(str(parameters.get(name, "")).lower() == "delta" for name in _FORMATS)
 
 
-def location_of(table: dict[str, Any]) -> str:
-    """Return the folder of a Glue table; Spark stores it in the SerDe parameter `path`, others in `Location`."""
-    stored, metadata = table.get("StorageDescriptor", {}), str(table.get("Parameters", {}).get("metadata_location", ""))
-    path = stored.get("SerdeInfo", {}).get("Parameters", {}).get("path")
-    return str(path or stored.get("Location") or metadata.rpartition("/metadata/")[0])
-
-
-def _call(send: Callable[[], dict[str, Any]], missing: str, operation: str) -> dict[str, Any]:
+def _call(client: Any, operation: str, key: dict[str, str], missing: str) -> dict[str, Any]:
     from botocore.exceptions import ClientError
 
     failure: DeltaicError
     try:
-        return send()
+        return dict(getattr(client, operation)(**key))
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in THROTTLED:
             failure = TooManyRequests("AWS is throttling requests for this table's metadata; try again")
         elif code in _PERMANENT_ERRORS:
-            failure = TableUnreadable(missing, f"{operation}: {code}")
+            failure = TableUnreadable(missing, f"{operation} of {'.'.join(key.values())}: {code}")
         else:
             failure = Unavailable(f"AWS failed to return this table's metadata ({code}); try again")
         raise failure from error

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 from deltaic.catalog.admin.table_admin import Validate
 from deltaic.catalog.items import Table, TableFormat
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter, NotFound, TableUnreadable
 
 from deltaic_ops.cli.catalog.file_load import load_files
 from deltaic_ops.cli.commands import Commands
@@ -236,51 +236,31 @@ def _stored(iceberg: IcebergWay) -> str:
     return "" if iceberg == "off" else iceberg
 
 
-_METADATA = ".metadata.json"
-
-
 def _iceberg_place(
     client: Callable[[Any], Any], location: str, glue: str, table_bucket: tuple[str, str]
 ) -> tuple[str, str]:
     """Return an Iceberg table's folder, and its metadata file or name in AWS (empty with a version hint)."""
-    from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, location_of
+    from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, find_table
 
     bucket, name = table_bucket
     if [bool(location), bool(glue), bool(bucket)].count(True) != 1:
         raise InvalidParameter(
             "an Iceberg table needs one of --location, --glue database.table and --table-bucket arn namespace.table"
         )
-    if glue:
-        database, table = _split(glue, "database.table")
-        entry = _read(lambda: client("glue").get_table(DatabaseName=database, Name=table)["Table"], glue, "AWS Glue")
-        if not entry.get("Parameters", {}).get("metadata_location"):
-            raise InvalidParameter(f"'{glue}' is not an Iceberg table: it has no metadata_location in AWS Glue")
-        return location_of(entry), f"{GLUE}{database}/{table}"
-    if bucket:
-        namespace, table = _split(name, "namespace.table")
-        key = {"tableBucketARN": bucket, "namespace": namespace, "name": table}
-        entry = _read(lambda: client("s3tables").get_table(**key), name, f"table bucket {bucket}")
-        return entry["warehouseLocation"], f"{TABLE_BUCKET}{bucket}/{namespace}/{table}"
-    folder, inside, _ = location.partition("/metadata/")
-    if location.endswith(_METADATA):
+    if location:
+        folder, inside, _ = location.partition("/metadata/")
+        if not location.endswith(".metadata.json"):
+            return location, ""
         if not inside:
             raise InvalidParameter(f"'{location}' is not in the metadata/ folder of a table: use a file in metadata/")
         return folder, location
-    return location, ""
-
-
-def _split(name: str, form: str) -> tuple[str, str]:
-    database, _, table = name.partition(".")
-    if not database or not table:
-        raise InvalidParameter(f"'{name}' is not the name of an Iceberg table: use the form {form}")
-    return database, table
-
-
-def _read(request: Callable[[], dict[str, Any]], name: str, service: str) -> dict[str, Any]:
-    from botocore.exceptions import ClientError
-
+    first, _, table = (glue or name).partition(".")
+    if not first or not table:
+        form = "database.table" if glue else "namespace.table"
+        raise InvalidParameter(f"'{glue or name}' is not the name of an Iceberg table: use the form {form}")
+    reference = f"{GLUE}{first}/{table}" if glue else f"{TABLE_BUCKET}{bucket}/{first}/{table}"
     try:
-        return request()
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        raise NotFound(f"cannot read table '{name}' of {service} ({code}): check name, account and region") from error
+        return find_table(client, reference).location, reference
+    except TableUnreadable as refusal:
+        reason = f"cannot read the Iceberg table '{glue or name}' ({refusal.detail})"
+        raise NotFound(f"{reason}: check name, account and region") from refusal
