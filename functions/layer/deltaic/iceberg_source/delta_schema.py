@@ -7,7 +7,7 @@ table. Otherwise field ids do (Delta protocol, "Column Mapping", mode id), which
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from deltaic.delta.features import COLUMN_MAPPING, TIMESTAMP_NTZ, TYPE_WIDENING
@@ -110,8 +110,8 @@ class DeltaSchema:
             if summary is None or summary.get("lower_bound") == b""
         }
         readable = [[field["source-id"] for field in fields if self._is_readable_partition(field)] for fields in specs]
-        excluded = can_be_empty.union(*(set(readable[-1]).difference(others) for others in readable))
-        columns = [column for column in readable[-1] if column not in excluded]
+        in_all = set(readable[-1]).intersection(*readable)
+        columns = [column for column in readable[-1] if column in in_all - can_be_empty]
         return columns if self._can_insert(columns) else []
 
     def _is_readable_partition(self, field: Mapping[str, Any]) -> bool:
@@ -128,7 +128,7 @@ class DeltaSchema:
         for field_id in self.names:
             if field_id not in columns:
                 before = field_id
-            elif self.by_id and before is not None and self._history.reason_for_id(before):
+            elif before is not None and self._history.reason_for_id(before):
                 return False
         return True
 
@@ -143,7 +143,7 @@ class DeltaSchema:
                 raise column_error(logical, "differs only in case from another column", "rename one of the two")
             if field.get("initial-default") is not None:
                 self.defaults[field_id] = logical
-            stored = f"col-{field_id}" if self.by_id and self._history.reason_for_id(field_id) else name
+            stored = f"col-{field_id}" if self._history.reason_for_id(field_id) else name
             changes: list[dict[str, str]] = []
             column_path = None if physical is None else (*physical, stored)
             kind = self._type(field["type"], field_id, logical, column_path, changes)
@@ -160,30 +160,25 @@ class DeltaSchema:
     ) -> Any:
         """Translate a type; add type changes of the field to `changes`, in arrays and maps with the place `part`."""
         if isinstance(kind, str):
-            old, *later = [_delta_type(old, path) for old in self._history.types_until(kind, field_id)]
-            for new in later:
+            types = [_delta_type(old, path) for old in self._history.types_until(kind, field_id)]
+            for old, new in pairwise(types):
                 if not is_widening(old, new):
                     raise column_error(path, f"was changed from {old} to {new}", "rewrite the table")
                 changes.append({"fromType": old, "toType": new} | ({"fieldPath": part} if part else {}))
                 self._promotion = f"the column {'.'.join(path)} was promoted from {old} to {new}"
-                old = new
-            self._has_ntz |= old == "timestamp_ntz"
+            self._has_ntz |= types[-1] == "timestamp_ntz"
             if physical is not None:
-                self.columns[field_id] = physical, column_type(old)
-            return old
+                self.columns[field_id] = physical, column_type(types[-1])
+            return types[-1]
         if kind["type"] == "struct":
             return self._struct(kind["fields"], path, physical)
-
-        def inner(name: str) -> Any:
+        inner = {}
+        for name in ("element",) if kind["type"] == "list" else ("key", "value"):
             place = f"{part}.{name}".lstrip(".")
-            return self._type(kind[name], kind[f"{name}-id"], (*path, name), None, changes, place)
-
+            inner[f"{name}Type"] = self._type(kind[name], kind[f"{name}-id"], (*path, name), None, changes, place)
         if kind["type"] == "list":
-            return {"type": "array", "elementType": inner("element"), "containsNull": not kind["element-required"]}
-        contains_null = not kind["value-required"]
-        return {
-            "type": "map", "keyType": inner("key"), "valueType": inner("value"), "valueContainsNull": contains_null
-        }  # fmt: skip
+            return {"type": "array", **inner, "containsNull": not kind["element-required"]}
+        return {"type": "map", **inner, "valueContainsNull": not kind["value-required"]}
 
 
 def _delta_type(kind: str, path: Path) -> str:
