@@ -47,8 +47,7 @@ deltaic
                      .storage.endpoints .storage.locations .urls
   .sharing           .catalog .compute .delta .errors .iceberg .iceberg_source .lru .partition_filters
                      .platform_limits .protocol .pruning .settings .storage
-  .scheduled         .catalog .delta .errors .partition_filters .protocol .sharing.iceberg_tables
-                     .sharing.native_metadata .storage
+  .scheduled         .catalog .delta .errors .partition_filters .protocol .sharing.iceberg_tables .storage
   .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
   .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.storage deltaic.table_features

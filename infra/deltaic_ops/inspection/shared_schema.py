@@ -89,10 +89,9 @@ class SchemaReader:
         def read_latest(store: "ObjectTableStore") -> _Read:
             if table.format == "iceberg":
                 from deltaic.sharing.iceberg_tables import open_source
-                from deltaic.sharing.native_metadata import find_metadata
 
-                path = find_metadata(store, _locations(table), table.metadata_location, self.client)
-                return extract(open_source(store, store, _locations(table), path).snapshot().load_commits())
+                log = open_source(store, _locations(table), table.metadata_location, self.client)
+                return extract(log.snapshot().load_commits())
             from deltaic.delta.log import DeltaLog
 
             return extract(DeltaLog(store).snapshot())

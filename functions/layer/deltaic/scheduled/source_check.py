@@ -252,10 +252,9 @@ class _SourceCheck:
         if not table.metadata_uri:
             return DeltaLog(store).snapshot()
         from deltaic.sharing.iceberg_tables import open_source
-        from deltaic.sharing.native_metadata import relative_path
 
-        path = relative_path(locations.root, table.metadata_uri)
-        return open_source(store, store, locations, path).snapshot().load_commits()
+        log = open_source(store, locations, table.metadata_uri, lambda _: self._context.glue())
+        return log.snapshot().load_commits()
 
 
 def _has_log(folder: Location, context: FollowContext) -> bool:

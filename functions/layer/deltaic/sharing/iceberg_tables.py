@@ -13,7 +13,7 @@ from deltaic.lru import Lru, MemoryBudget
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.native_metadata import find_metadata, read_existing
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.table_catalogs import clients_at
+from deltaic.storage.table_catalogs import ClientOf, clients_at
 
 _TAIL: Final = 64 << 10
 """Bytes at the end of a metadata file that identify its content: small files completely, others by their logs."""
@@ -27,23 +27,26 @@ def open_iceberg_log(sharing: Sharing, table: SharedTable, store: TableStore) ->
         raise TableUnreadable(
             "the files of this Iceberg table contain a hidden column: ask its provider to show the column"
         )
-    path = find_metadata(store, table.locations, table.entry.metadata_location, clients_at(sharing.home))
-    identity = f"{table.locations!r} {table.entry.storage}"
-    return open_source(store, sharing.files(table), table.locations, path, sharing.memory.iceberg, identity)
+    reference, client_of = table.entry.metadata_location, clients_at(sharing.home)
+    return open_source(
+        store, table.locations, reference, client_of, sharing.files(table), sharing.memory.iceberg, table.identity
+    )
 
 
 def open_source(  # noqa: PLR0913, PLR0917 -- the parts of a table
     store: TableStore,
-    files: TableStore,
     locations: TableLocations,
-    path: str,
+    reference: str,
+    client_of: ClientOf,
+    files: TableStore | None = None,
     cache: Lru[Hashable, Any] | None = None,
     identity: str = "",
 ) -> IcebergLog:
-    """Read the metadata of an Iceberg table at a path with `store`; delete files are read with `files` when needed.
+    """Read the current metadata of an Iceberg table with `store`; delete files are read with `files` when needed.
 
-    `identity` is the table's key in `cache`. Raises TableUnreadable and UnsupportedOperation.
+    `identity` is the table's key in `cache`. Raises UnsupportedOperation and the errors of `find_metadata`.
     """
+    path = find_metadata(store, locations, reference, client_of)
     cache = Lru(MemoryBudget(0)) if cache is None else cache
     tail, size = read_existing(lambda path: store.get_tail(path, _TAIL), path)
     key: Hashable = ("metadata", identity, path, size, tail)
@@ -52,4 +55,4 @@ def open_source(  # noqa: PLR0913, PLR0917 -- the parts of a table
         document = tail if size == len(tail) else read_existing(store.get, path)
         metadata = decode_metadata_file(document, path)
         cache.put(key, metadata, _IN_MEMORY * size)
-    return IcebergLog(IcebergSource(store, files, TablePaths(locations.root.uri), metadata, cache, identity))
+    return IcebergLog(IcebergSource(store, files or store, TablePaths(locations.root.uri), metadata, cache, identity))

@@ -6,15 +6,15 @@ because failed commits also leave metadata files.
 """
 
 import gzip
-import json
-import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from deltaic.delta.store import TableStore
 from deltaic.errors import InvalidParameter, TableUnreadable
+from deltaic.iceberg_source.source_metadata import decoding
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.table_catalogs import GLUE, TABLE_BUCKET, ClientOf, find_table
@@ -27,17 +27,15 @@ _PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage
 """Table properties with locations of files outside the table's folder."""
 
 
-class NativeMetadata(msgspec.Struct, frozen=True):
-    """Metadata document of an Iceberg table, as its writer stored it."""
-
+class _Metadata(msgspec.Struct):
     location: str
-    document: bytes
+    properties: dict[str, str] = {}
 
 
 def read_native_metadata(
     store: TableStore, locations: TableLocations, reference: str, client_of: ClientOf
-) -> NativeMetadata:
-    """Return the current metadata of an Iceberg table.
+) -> tuple[str, bytes]:
+    """Return the URI of the current metadata document of an Iceberg table, and the document as its writer stored it.
 
     `reference` is a URI, the name of a table in AWS Glue or S3 Tables, or empty for the version hint. Raises
     TableUnreadable if the metadata does not exist, is invalid, or names files outside the table's locations, and the
@@ -45,26 +43,23 @@ def read_native_metadata(
     """
     path = find_metadata(store, locations, reference, client_of)
     content = read_existing(store.get, path)
-    try:
+    with decoding(path):
         document = gzip.decompress(content) if ".gz." in path else content
-        metadata: dict[str, Any] = json.loads(document)
-        uris = [str(metadata["location"]), *(metadata.get("properties", {}).get(name) for name in _PATHS)]
-    except (ValueError, KeyError, AttributeError, TypeError, EOFError, RecursionError, zlib.error) as error:
-        raise TableUnreadable("the table's Iceberg metadata is invalid: ask its provider to fix it", path) from error
-    for uri in filter(None, uris):
-        _check_shared(locations, str(uri))
+        metadata = msgspec.json.decode(document, type=_Metadata)
+    for uri in filter(None, (metadata.location, *map(metadata.properties.get, _PATHS))):
+        _check_shared(locations, uri)
     if len(document) > MAX_BYTES:
         raise TableUnreadable(
             "the table's Iceberg metadata is too large for a response: ask its provider to expire old snapshots", path
         )
-    return NativeMetadata(f"{locations.root.uri}/{path}", document)
+    return f"{locations.root.uri}/{path}", document
 
 
 def find_metadata(store: TableStore, locations: TableLocations, reference: str, client_of: ClientOf) -> str:
     """Return the path of the current metadata file, relative to the table's folder; see `read_native_metadata`."""
     if reference.startswith((GLUE, TABLE_BUCKET)):
         reference = find_table(client_of, reference).metadata_uri
-    return relative_path(locations.root, reference) if reference else _hinted_path(store)
+    return _relative_path(locations.root, reference) if reference else _hinted_path(store)
 
 
 def _hinted_path(store: TableStore) -> str:
@@ -85,7 +80,7 @@ def read_existing(read: Callable[[str], Any], path: str) -> Any:
         ) from missing
 
 
-def relative_path(root: Location, uri: str) -> str:
+def _relative_path(root: Location, uri: str) -> str:
     """Return the path relative to the table's folder; raises TableUnreadable for a URI outside of it."""
     scheme, _, rest = uri.partition("://")
     path = f"s3://{rest}".removeprefix(f"{root.uri}/") if scheme in {"s3", "s3a", "s3n"} else uri
@@ -97,13 +92,11 @@ def relative_path(root: Location, uri: str) -> str:
 
 
 def _check_shared(locations: TableLocations, uri: str) -> None:
-    try:
-        folder = Location.parse(uri)
-    except InvalidParameter:
-        folder = None
-    if folder is None or not any(location.contains(folder) for location in locations):
-        raise TableUnreadable(
-            "the table's metadata names files outside the shared locations: ask its provider to add their folder to "
-            "the table's auxiliary locations",
-            uri,
-        )
+    with suppress(InvalidParameter):
+        if any(location.contains(Location.parse(uri)) for location in locations):
+            return
+    raise TableUnreadable(
+        "the table's metadata names files outside the shared locations: ask its provider to add their folder to "
+        "the table's auxiliary locations",
+        uri,
+    )

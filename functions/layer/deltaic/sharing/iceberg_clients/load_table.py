@@ -83,10 +83,8 @@ def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> 
 
 def _document(sharing: Sharing, table: SharedTable) -> _MetadataDocument:
     if table.entry.format == "iceberg":
-        native = read_native_metadata(
-            sharing.files(table), table.locations, table.entry.metadata_location, clients_at(sharing.home)
-        )
-        return _MetadataDocument(native.location, native.document, ())
+        reference, client_of = table.entry.metadata_location, clients_at(sharing.home)
+        return _MetadataDocument(*read_native_metadata(sharing.files(table), table.locations, reference, client_of), ())
     metadata = latest_metadata(sharing, table)
     table.caller.audit.add(version=metadata.version, listedFiles=metadata.files)
     bucket = sharing.iceberg_bucket().name
