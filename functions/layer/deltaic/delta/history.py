@@ -96,17 +96,15 @@ def read_history(store: TableStore, latest: Metadata) -> History:
     if not readable:
         raise TableUnreadable("table files missing: the log has no commit files, so no commit time is known")
     enabled_at = _enablement_version(latest)
-    by_file = readable if enabled_at is None else [version for version in readable if version < enabled_at]
-    with_own_time = [] if enabled_at is None else [version for version in readable if version >= enabled_at]
+    split = len(readable) if enabled_at is None else bisect_left(readable, enabled_at)
+    by_file, with_own_time = readable[:split], readable[split:]
     times = file_times(listing)
 
     @cache
     def in_commit_time(version: int) -> int:
         file = listing.commits[version].file
-        path = LOG + file.name
-        with reading(path):
-            content = read_listed(store, file)
-        return in_commit_timestamp(content, path)
+        with reading(LOG + file.name):
+            return in_commit_timestamp(read_listed(store, file), LOG + file.name)
 
     return History([
         TimedVersions(by_file, lambda at: times[by_file[at]]),

@@ -27,7 +27,7 @@ _PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage
 """Table properties with locations of files outside the table's folder."""
 
 
-class _Metadata(msgspec.Struct):
+class _NativeDocument(msgspec.Struct):
     location: str
     properties: dict[str, str] = {}
 
@@ -45,8 +45,8 @@ def read_native_metadata(
     content = read_existing(store.get, path)
     with decoding(path):
         document = gzip.decompress(content) if ".gz." in path else content
-        metadata = msgspec.json.decode(document, type=_Metadata)
-    for uri in filter(None, (metadata.location, *map(metadata.properties.get, _PATHS))):
+        native = msgspec.json.decode(document, type=_NativeDocument)
+    for uri in filter(None, (native.location, *map(native.properties.get, _PATHS))):
         _check_shared(locations, uri)
     if len(document) > MAX_BYTES:
         raise TableUnreadable(
