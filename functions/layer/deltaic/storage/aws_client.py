@@ -80,20 +80,11 @@ _SERVICES: Final = {
     "glue": _Service("AWSGlue", "1.1", {"get_table": "GetTable", "get_tables": "GetTables"}),
     "kms": _Service("TrentService", "1.1", {"get_public_key": "GetPublicKey", "sign": "Sign"}),
     "s3tables": _Service(
-        "",
-        "",
-        {"get_table_metadata_location": "/tables/{tableBucketARN}/{namespace}/{name}/metadata-location"},
+        "", "", {"get_table_metadata_location": "/tables/{tableBucketARN}/{namespace}/{name}/metadata-location"}
     ),
     "secretsmanager": _Service("secretsmanager", "1.1", {"get_secret_value": "GetSecretValue"}),
     "sts": _Service("", "2011-06-15", {"assume_role": "AssumeRole"}),
 }
-
-
-class _AwsRequest(NamedTuple):
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class _AwsResponse(NamedTuple):
@@ -145,11 +136,11 @@ class AwsClient:
         return partial(self._call, self._protocol.operations[name])
 
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
-        request = self._build_request(operation, parameters)
+        path, headers, body = self._build_request(operation, parameters)
         for attempt in range(1, ATTEMPTS + 1):
             failure: Exception
             try:
-                answer = self._send(request)
+                answer = self._send(path, headers, body)
             except (OSError, HTTPException) as error:
                 is_transient, failure = True, _connection_error(error)
                 self._forget_idle()
@@ -168,28 +159,30 @@ class AwsClient:
             time.sleep(random.uniform(0, MAX_PAUSE_SECONDS))  # noqa: S311 -- not for security
         raise AssertionError
 
-    def _build_request(self, operation: str, parameters: dict[str, Any]) -> _AwsRequest:
+    def _build_request(self, operation: str, parameters: dict[str, Any]) -> tuple[str, Mapping[str, str], bytes]:
+        """Return path, headers and body of a request; only requests by GET have no body."""
         target, version, _ = self._protocol
         if operation.startswith("/"):
             path = operation.format_map({name: quote(value, safe="") for name, value in parameters.items()})
-            return _AwsRequest("GET", self._path.rstrip("/") + path, {}, b"")
+            return self._path.rstrip("/") + path, {}, b""
         if not target:
             form = {"Action": operation, "Version": version, **dict(_form_fields(parameters))}
             text = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in form.items())
             headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
-            return _AwsRequest("POST", self._path, headers, text.encode())
+            return self._path, headers, text.encode()
         if operation == "TransactWriteItems":
             # The same token in both attempts, so that the second succeeds if the first one was applied.
             parameters = {"ClientRequestToken": f"{random.getrandbits(128):032x}", **parameters}
         headers = {"content-type": f"application/x-amz-json-{version}", "x-amz-target": f"{target}.{operation}"}
-        return _AwsRequest("POST", self._path, headers, json.dumps(parameters).encode())
+        return self._path, headers, json.dumps(parameters).encode()
 
-    def _send(self, request: _AwsRequest) -> _AwsResponse:
-        signed_headers = self._sign_headers(request)
+    def _send(self, path: str, headers: Mapping[str, str], body: bytes) -> _AwsResponse:
+        method = "POST" if body else "GET"
+        signed_headers = self._sign_headers(method, path, headers, body)
         connection = self._take_connection()
         try:
             try:
-                connection.request(request.method, request.path, request.body, signed_headers)
+                connection.request(method, path, body, signed_headers)
             except ValueError:
                 # The message of the ValueError contains the key or the token.
                 raise _connection_error(OSError("an AWS credential has characters that HTTP headers forbid")) from None
@@ -240,15 +233,14 @@ class AwsClient:
         connection.sock.settimeout(self.timeouts.read)
         return connection
 
-    def _sign_headers(self, request: _AwsRequest) -> dict[str, str]:
+    def _sign_headers(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         keys = self._credentials()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        signed = {**request.headers, "host": self.host, "x-amz-date": stamp}
+        signed = {**headers, "host": self.host, "x-amz-date": stamp}
         if keys.session_token:
             signed["x-amz-security-token"] = keys.session_token
-        body_hash = hashlib.sha256(request.body).hexdigest()
         # All services except S3 encode the path twice in the signature.
-        line = f"{request.method}\n{quote(request.path)}"
+        line, body_hash = f"{method}\n{quote(path)}", hashlib.sha256(body).hexdigest()
         signed["authorization"] = authorization(keys, self._region, self.service, line, signed, body_hash)
         return signed
 
