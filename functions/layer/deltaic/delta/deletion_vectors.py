@@ -89,21 +89,21 @@ def framed_range(offset: int, size_in_bytes: int) -> tuple[int, int]:
 
 
 def inline(framed: bytes, size_in_bytes: int) -> str:
-    """Return the inline form (storage type `i`) of a vector from the bytes of its `framed_range`.
+    """Return the inline form (storage type `i`) of a vector from the bytes of its `framed_range`; see `unframe`."""
+    return encode_z85(unframe(framed, size_in_bytes))
 
-    Delta protocol, "Deletion Vector Format": length and CRC-32 are big-endian, and the data between them is the same as
-    in an inline vector. Raises TableUnreadable if length or CRC-32 do not match.
-    """
+
+def unframe(framed: bytes, size_in_bytes: int) -> bytes:
+    """Return the data in a vector's `framed_range`; raises TableUnreadable if length or CRC-32 do not match it."""
     data = framed[_LENGTH.size : -_LENGTH.size]
-    length, crc = _LENGTH.unpack_from(framed)[0], _LENGTH.unpack(framed[-_LENGTH.size :])[0]
-    if length != size_in_bytes or zlib.crc32(data) != crc:
+    if framed != _LENGTH.pack(size_in_bytes) + data + _LENGTH.pack(zlib.crc32(data)):
         raise TableUnreadable("a deletion vector of this table is corrupt, or not at the offset in the log")
-    return encode_z85(data + b"\0" * (-len(data) % 4))
+    return data
 
 
 def encode_z85(data: bytes) -> str:
-    """Encode bytes as Z85 (ZeroMQ RFC 32); their number must be a multiple of four."""
-    return base64.b85encode(data).translate(_TO_Z85).decode()
+    """Encode bytes as Z85 (ZeroMQ RFC 32), with zeros after them up to a multiple of four."""
+    return base64.b85encode(data, pad=True).translate(_TO_Z85).decode()
 
 
 def decode_z85(text: str) -> bytes:

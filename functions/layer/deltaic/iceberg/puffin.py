@@ -9,9 +9,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, read_framed
+from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, read_framed, unframe
 from deltaic.delta.store import TableStore
-from deltaic.errors import TableUnreadable
 from deltaic.iceberg.refusals import misread
 
 _MAGIC: Final = b"PFA1"
@@ -40,7 +39,11 @@ def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
     read_frames = []
     for vector, stored in zip(vectors, read_framed(store, vectors), strict=True):
         frame = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes]) if stored is None else stored
-        _check(frame, vector.size_in_bytes, vector.path_or_inline_dv)
+        if not unframe(frame, vector.size_in_bytes).startswith(PORTABLE):
+            raise misread(
+                "a deletion vector has a format that only Delta supports",
+                "ask its provider to purge deleted rows (REORG TABLE ... APPLY (PURGE))",
+            )
         read_frames.append(frame)
     return read_frames
 
@@ -70,14 +73,3 @@ def puffin(vectors: Sequence[FramedVector]) -> tuple[bytes, list[int]]:
 
 def _frame(bitmap: bytes) -> bytes:
     return _LENGTH.pack(len(bitmap)) + bitmap + _LENGTH.pack(zlib.crc32(bitmap))
-
-
-def _check(frame: bytes, size: int, path: str) -> None:
-    bitmap = frame[_LENGTH.size : -_LENGTH.size]
-    if len(bitmap) != size or frame != _frame(bitmap):
-        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the logged position", path)
-    if not bitmap.startswith(PORTABLE):
-        raise misread(
-            "a deletion vector has a format that only Delta supports",
-            "ask its provider to purge deleted rows (REORG TABLE ... APPLY (PURGE))",
-        )

@@ -148,8 +148,7 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
     # A map of 32-bit bitmaps by the upper half of positions (RoaringFormatSpec, extension for 64 bits).
     start = PORTABLE + struct.pack("<QIII", 1, 0, _NO_RUNS, len(heads))
     data = start + b"".join([*heads, *offsets, *containers])
-    text = encode_z85(data + b"\0" * (-len(data) % 4))
-    return DeletionVector("i", text, len(data), cardinality, None)
+    return DeletionVector("i", encode_z85(data), len(data), cardinality, None)
 
 
 def _bitmap(numbers: Iterable[int]) -> bytes:

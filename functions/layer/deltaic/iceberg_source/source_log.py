@@ -91,15 +91,12 @@ class IcebergLog(DeltaLog):
         snapshot, before = self.snapshot(version), self.previous(version)
         if snapshot.metadata.partition_columns != self.snapshot().metadata.partition_columns:
             raise _unreadable(version, "has other partition columns than the latest version")
-        actions: list[dict[str, Any]] = []
+        lines = list[bytes]()
         if before is not None and before.metadata != snapshot.metadata:
-            actions = [
-                {"protocol": msgspec.Raw(snapshot.protocol.raw)},
-                {"metaData": msgspec.Raw(snapshot.metadata.raw)},
-            ]
+            lines += b'{"protocol":%s}' % snapshot.protocol.raw, b'{"metaData":%s}' % snapshot.metadata.raw
         with decoding("a manifest"):
-            actions += self._file_actions(snapshot, before)
-        return b"\n".join(map(msgspec.json.encode, actions))
+            lines += map(msgspec.json.encode, self._file_actions(snapshot, before))
+        return b"\n".join(lines)
 
     def _file_actions(self, snapshot: IcebergSnapshot, before: IcebergSnapshot | None) -> Iterator[dict[str, Any]]:
         """Yield the files that a snapshot adds or drops; none for a compaction, which does not change rows."""
@@ -120,15 +117,13 @@ class IcebergLog(DeltaLog):
         if changes_deletes or (drops and any(manifest.added for manifest in data)):
             raise _unreadable(snapshot.version, "rewrites rows, and its files also contain unchanged rows")
         if drops and before is None and any(manifest.is_deletes for manifest in snapshot.manifests):
-            raise _unreadable(
-                snapshot.version, "drops files whose deleted rows are unknown because older versions expired"
-            )
+            raise _unreadable(snapshot.version, "drops files, and older versions, which have their deletes, expired")
         contents = self.table.store.get_many([manifest.path for manifest in data])
         for manifest, content in zip(data, contents, strict=True):
             for action, status in (("add", ADDED), ("remove", DELETED)):
                 for piece in snapshot.reader.pieces(manifest, content, {status}):
                     rows = piece.files.to_pylist()
-                    if before is not None and before.deletes and status == DELETED:
+                    if status == DELETED and before is not None:
                         vectors = before.deletes.vectors([row["path"] for row in rows], piece.keys, manifest.spec_id)
                         rows = [row | {"deletionVector": vector} for row, vector in zip(rows, vectors, strict=True)]
                     for row in rows:
