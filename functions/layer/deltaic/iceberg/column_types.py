@@ -1,4 +1,4 @@
-"""Convert Delta types to Iceberg types, and values to the encodings of Iceberg metadata.
+"""The Iceberg type of each Delta type, and the encodings of its values in Iceberg metadata.
 
 Iceberg specification, "Schemas and Data Types", "Appendix A: Avro" and "Appendix D: Single-value serialization". A
 value is an int (also dates in days, timestamps in microseconds, unscaled decimals), float, str or bytes.
@@ -6,88 +6,90 @@ value is an int (also dates in days, timestamps in microseconds, unscaled decima
 
 import struct
 from collections.abc import Callable
-from decimal import Decimal
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from deltaic.iceberg import avro
 from deltaic.pruning.values import EXACTLY, ColumnType, boolean, column_type, days, double, exact, integer, microseconds
 
 Value = int | float | str | bytes
 
-ICEBERG_TYPES: Final = {
-    "byte": "int",
-    "short": "int",
-    "integer": "int",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "boolean": "boolean",
-    "string": "string",
-    "binary": "binary",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-}
-_PACKED: Final = {
-    "int": struct.Struct("<i"),
-    "date": struct.Struct("<i"),
-    "long": struct.Struct("<q"),
-    "timestamp": struct.Struct("<q"),
-    "timestamptz": struct.Struct("<q"),
-    "float": struct.Struct("<f"),
-    "double": struct.Struct("<d"),
-}
+
+class IcebergType(NamedTuple):
+    """An Iceberg type, and how its values are stored."""
+
+    name: str
+    avro: Any
+    """Avro schema of partition values."""
+    parse: Callable[[str], Value | None]
+    """Parses a partition value of the Delta log; returns None if it is invalid."""
+    bound: Callable[[Any], bytes]
+    """Encodes a value as an Iceberg single value, which bounds are."""
+    encode: Callable[[Any], bytes]
+    """Encodes a partition value in Avro."""
 
 
-def iceberg_type(name: str) -> str | None:
-    """Return the Iceberg type for a primitive Delta type, or None if Iceberg has no equivalent."""
+def _parse_float(text: str) -> float | None:
+    return nan if text.lower() == "nan" else double(text)
+
+
+def _timestamp(name: str) -> IcebergType:
+    def parse(text: str) -> int | None:
+        timestamp = microseconds(text)
+        return None if timestamp is None else timestamp[0]
+
+    schema = {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": name == "timestamptz"}
+    return IcebergType(name, schema, parse, _LONG, avro.integer)
+
+
+_INT, _LONG, _FLOAT, _DOUBLE, _BOOLEAN = (struct.Struct(f"<{kind}").pack for kind in "iqfd?")
+_INTEGER: Final = IcebergType("int", "int", integer, _INT, avro.integer)
+_TYPES: Final = {
+    "byte": _INTEGER,
+    "short": _INTEGER,
+    "integer": _INTEGER,
+    "long": IcebergType("long", "long", integer, _LONG, avro.integer),
+    "float": IcebergType("float", "float", _parse_float, _FLOAT, _FLOAT),
+    "double": IcebergType("double", "double", _parse_float, _DOUBLE, _DOUBLE),
+    "boolean": IcebergType("boolean", "boolean", boolean, _BOOLEAN, _BOOLEAN),
+    "string": IcebergType("string", "string", str, str.encode, avro.text),
+    "binary": IcebergType("binary", "bytes", str.encode, bytes, avro.data),
+    "date": IcebergType("date", {"type": "int", "logicalType": "date"}, days, _INT, avro.integer),
+    "timestamp": _timestamp("timestamptz"),
+    "timestamp_ntz": _timestamp("timestamp"),
+}
+_DELTA_TYPES: Final = {type_.name: name for name, type_ in _TYPES.items()} | {"uuid": "binary"}
+"""Delta type of each Iceberg type. Iceberg stores byte, short and integer as int, which becomes integer."""
+
+
+def iceberg_type(type_: ColumnType, field_id: int = 0) -> IcebergType:
+    """Return the Iceberg type of a column; raises KeyError if Iceberg has no equivalent."""
+    if type_.name != "decimal":
+        return _TYPES[type_.name]
+    precision, scale = type_.precision, type_.scale
+    size = int(10**precision).bit_length() // 8 + 1
+    schema = {"type": "fixed", "size": size, "logicalType": "decimal", "precision": precision, "scale": scale}
+
+    def parse(text: str) -> int | None:
+        value = exact(text)
+        scaled = None if value is None else value.scaleb(scale, EXACTLY)
+        if scaled is None or scaled != scaled.to_integral_value() or scaled.adjusted() >= precision:
+            return None
+        return int(scaled)
+
+    def encode(value: int) -> bytes:
+        return value.to_bytes(size, "big", signed=True)
+
+    named = {**schema, "name": f"decimal_{field_id}"}
+    return IcebergType(f"decimal({precision}, {scale})", named, parse, unscaled, encode)
+
+
+def delta_type(name: str) -> str | None:
+    """Return the Delta type of a primitive Iceberg type; None if Delta has no equivalent."""
     type_ = column_type(name)
     if type_.name == "decimal":
-        return f"decimal({type_.precision}, {type_.scale})"
-    return ICEBERG_TYPES.get(type_.name)
-
-
-def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return the function that encodes values of a type as Iceberg single values, which bounds are."""
-    name = ICEBERG_TYPES.get(type_.name, "")
-    if type_.name == "decimal":
-        return unscaled
-    if name in _PACKED:
-        return _PACKED[name].pack
-    others: dict[str, Callable[[Any], bytes]] = {"boolean": _encode_boolean, "string": str.encode, "binary": bytes}
-    return others[name]
-
-
-def avro_type(type_: ColumnType, field_id: int) -> Any:
-    """Return the Avro schema for partition values of a column type."""
-    name = ICEBERG_TYPES.get(type_.name, "")
-    if type_.name == "decimal":
-        return {
-            "type": "fixed",
-            "size": _fixed_size(type_.precision),
-            "logicalType": "decimal",
-            "precision": type_.precision,
-            "scale": type_.scale,
-            "name": f"decimal_{field_id}",
-        }
-    if name == "date":
-        return {"type": "int", "logicalType": "date"}
-    if name.startswith("timestamp"):
-        return {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": name == "timestamptz"}
-    return "bytes" if name == "binary" else name
-
-
-def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return the function that encodes partition values of a column type in Avro."""
-    name = ICEBERG_TYPES.get(type_.name, "")
-    if type_.name == "decimal":
-        size = _fixed_size(type_.precision)
-        return lambda value: int.to_bytes(value, size, "big", signed=True)
-    if name in {"float", "double"}:
-        return _PACKED[name].pack
-    others: dict[str, Callable[[Any], bytes]] = {"boolean": _encode_boolean, "string": avro.text, "binary": avro.data}
-    return others.get(name, avro.integer)
+        return f"decimal({type_.precision},{type_.scale})"
+    return "binary" if name.startswith("fixed[") else _DELTA_TYPES.get(name)
 
 
 def partition_value(text: str | None, type_: ColumnType) -> Value | None:
@@ -97,41 +99,12 @@ def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     """
     if not text:
         return None
-    if type_.name == "string":
-        return text
-    if type_.name == "binary":
-        return text.encode()
-    if type_.name in {"float", "double"}:
-        value: Value | None = nan if text.lower() == "nan" else double(text)
-    elif type_.name in {"timestamp", "timestamp_ntz"}:
-        timestamp = microseconds(text)
-        value = None if timestamp is None else timestamp[0]
-    elif type_.name == "decimal":
-        value = _unscaled_integer(exact(text), type_)
-    else:
-        readers: dict[str, Callable[[str], int | None]] = {"boolean": boolean, "date": days}
-        value = readers.get(type_.name, integer)(text)
+    value = iceberg_type(type_).parse(text)
     if value is None:
         raise ValueError(type_.name)
     return value
 
 
-def _unscaled_integer(value: Decimal | None, type_: ColumnType) -> int | None:
-    if value is None:
-        return None
-    scaled = value.scaleb(type_.scale, EXACTLY)
-    is_exact = scaled == scaled.to_integral_value() and scaled.adjusted() < type_.precision
-    return int(scaled) if is_exact else None
-
-
 def unscaled(value: int) -> bytes:
     """Encode an unscaled decimal in the fewest bytes of two's complement, big-endian."""
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
-
-
-def _fixed_size(precision: int) -> int:
-    return int(10**precision).bit_length() // 8 + 1
-
-
-def _encode_boolean(value: int) -> bytes:
-    return b"\x01" if value else b"\x00"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from deltaic.iceberg import avro
-from deltaic.iceberg.column_types import Value, avro_type, avro_value, single_value
+from deltaic.iceberg.column_types import Value, iceberg_type
 from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
 
 FIRST_SNAPSHOT: Final = 10**12
@@ -106,8 +106,8 @@ class PartitionEncoder:
     """Encoder of the partitions of manifest entries and of their summaries."""
 
     def __init__(self, columns: Sequence[PartitionColumn]) -> None:
-        self._writers = [avro_value(column.type) for column in columns]
-        self._bounds = [single_value(column.type) for column in columns]
+        self._writers = [iceberg_type(column.type).encode for column in columns]
+        self._bounds = [iceberg_type(column.type).bound for column in columns]
 
     def encode(self, partition: Partition) -> bytes:
         """Encode the partition of a manifest entry."""
@@ -148,7 +148,7 @@ class ManifestWriter:
             "partition-spec-id": str(self._spec_id),
         }
         fields = [
-            avro.optional(f"p{number}", avro_type(column.type, column.field_id), column.field_id)
+            avro.optional(f"p{number}", iceberg_type(column.type, column.field_id).avro, column.field_id)
             for number, column in enumerate(schema.partitions)
         ]
         self._partition_type = avro.record("r102", fields)

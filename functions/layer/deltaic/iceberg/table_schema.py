@@ -7,6 +7,7 @@ is stable without stored state, and so large that it differs from the ids in fil
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -159,10 +160,9 @@ class _Conversion:
     ) -> tuple[Any, list[dict[str, Any]]]:
         """Return an Iceberg type and its name mapping; `nested` has a column's name and the ids of its elements."""
         if isinstance(type_, str):
-            iceberg_name = iceberg_type(type_)
-            if iceberg_name is None:
-                raise misread_column(path, f"is of type {type_}, which this server does not convert for Iceberg")
-            return iceberg_name, []
+            with suppress(KeyError):
+                return iceberg_type(column_type(type_)).name, []
+            raise misread_column(path, f"is of type {type_}, which this server does not convert for Iceberg")
         if type_["type"] == "struct":
             fields, mapping = self.convert_struct(type_["fields"], path, physical)
             return {"type": "struct", "fields": fields}, mapping

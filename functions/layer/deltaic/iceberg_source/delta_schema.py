@@ -11,14 +11,12 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from deltaic.delta.features import COLUMN_MAPPING, TIMESTAMP_NTZ, TYPE_WIDENING
-from deltaic.iceberg.column_types import ICEBERG_TYPES
+from deltaic.iceberg.column_types import delta_type
 from deltaic.iceberg.refusals import unshareable
 from deltaic.iceberg.table_schema import is_widening, walk_fields
 from deltaic.iceberg_source.source_metadata import SourceMetadata
 from deltaic.pruning.values import ColumnType, column_type
 
-_DELTA_TYPES: Final = {iceberg_type: delta_type for delta_type, iceberg_type in ICEBERG_TYPES.items()}
-"""Delta type of each Iceberg type. Iceberg stores byte, short and integer as int, which becomes integer."""
 _PARTITION_TYPES: Final = {"boolean", "integer", "long", "date", "string", "decimal"}
 _WRITTEN_UNCHANGED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names that writers do not change in Parquet files, because they are valid in Avro."""
@@ -160,7 +158,7 @@ class DeltaSchema:
     ) -> Any:
         """Translate a type; add type changes of the field to `changes`, in arrays and maps with the place `part`."""
         if isinstance(kind, str):
-            types = [_delta_type(old, path) for old in self._history.types_until(kind, field_id)]
+            types = [_translate(old, path) for old in self._history.types_until(kind, field_id)]
             for old, new in pairwise(types):
                 if not is_widening(old, new):
                     raise column_error(path, f"was changed from {old} to {new}", "rewrite the table")
@@ -181,16 +179,12 @@ class DeltaSchema:
         return {"type": "map", **inner, "valueContainsNull": not kind["value-required"]}
 
 
-def _delta_type(kind: str, path: Path) -> str:
-    type_ = column_type(kind)
-    if type_.name == "decimal":
-        return f"decimal({type_.precision},{type_.scale})"
-    if kind == "uuid" or kind.startswith("fixed["):
-        return "binary"
-    if kind not in _DELTA_TYPES:
+def _translate(kind: str, path: Path) -> str:
+    name = delta_type(kind)
+    if name is None:
         reason = f"has the Iceberg type {kind}"
         raise column_error(path, reason, "share a table without this column, or read it with an Iceberg client")
-    return _DELTA_TYPES[kind]
+    return name
 
 
 def column_error(path: Path, reason: str, remedy: str) -> Exception:
