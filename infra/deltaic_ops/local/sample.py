@@ -169,8 +169,7 @@ def _write_deliveries(location: str, storage: Mapping[str, str], report: Report)
     catalog = GlueCatalog("vaccine", **properties)
     catalog.create_namespace_if_not_exists(DATABASE)
     table = catalog.create_table_if_not_exists(f"{DATABASE}.{DELIVERIES[2]}", deliveries(0, 0).schema, location)
-    snapshot = table.current_snapshot()
-    existing = (snapshot.sequence_number if snapshot else None) or 0
+    existing = len(table.snapshots())
     if table.spec().is_unpartitioned():
         with table.update_spec() as update:
             update.add_identity(SITE)

@@ -22,7 +22,6 @@ from deltaic.pruning.values import ColumnType
 _MAX_CHARACTERS: Final = 16
 """Maximum length of string bounds, in characters: the default of Iceberg's writers."""
 _MILLISECOND: Final = 1_000
-_DECIMAL_WIDTH: Final = 16
 
 
 class FileMetrics:
@@ -74,9 +73,7 @@ def _encode_bounds(type_: ColumnType, key: bytes, values: list[Any], *, upper: b
     if type_.name == "string":
         texts = [_truncate(value, upper) for value in bounds.to_pylist()]
         return [b"" if text is None else key + avro.text(text) for text in texts]
-    if type_.name == "decimal":
-        return _encode_decimals(key, in_type(bounds, type_))
-    return _encode_numbers(key, _to_iceberg(type_, bounds, upper))
+    return _encode_fixed(type_, key, _to_iceberg(type_, bounds, upper))
 
 
 def _truncate(value: str | None, upper: bool) -> str | None:
@@ -87,6 +84,8 @@ def _truncate(value: str | None, upper: bool) -> str | None:
 
 
 def _to_iceberg(type_: ColumnType, bounds: pa.Array, upper: bool) -> pa.Array:
+    if type_.name == "decimal":
+        return in_type(bounds, type_)
     if type_.name in {"byte", "short", "integer"}:
         return pc.cast(in_type(bounds, type_), pa.int32())
     if type_.name == "date":
@@ -100,31 +99,20 @@ def _to_iceberg(type_: ColumnType, bounds: pa.Array, upper: bool) -> pa.Array:
     return bounds
 
 
-def _encode_numbers(key: bytes, bounds: pa.Array) -> list[bytes]:
-    """Return encoded map entries of numbers whose Arrow buffer already has Iceberg's format (little-endian)."""
-    width = bounds.type.bit_width // 8
-    buffer = bounds.buffers()[1]
+def _encode_fixed(type_: ColumnType, key: bytes, bounds: pa.Array) -> list[bytes]:
+    """Return encoded map entries of numbers; except decimals, Arrow's buffer has them in Iceberg's format."""
+    width, buffer = bounds.type.bit_width // 8, bounds.buffers()[1]
     if buffer is None:
         return [b""] * len(bounds)
-    head = key + avro.integer(width)
-    first = bounds.offset * width
-    content = buffer.to_pybytes()[first : first + len(bounds) * width]
-    entries = [head + content[start : start + width] for start in range(0, len(content), width)]
-    return entries if not bounds.null_count else _keep_valid(pc.is_valid(bounds), entries)
-
-
-def _keep_valid(valid: pa.BooleanArray, entries: Sequence[bytes]) -> list[bytes]:
-    return [entry if is_valid else b"" for is_valid, entry in zip(valid.to_pylist(), entries, strict=True)]
-
-
-def _encode_decimals(key: bytes, bounds: pa.Array) -> list[bytes]:
-    buffer = bounds.buffers()[1]
-    if buffer is None:
-        return [b""] * len(bounds)
-    content = memoryview(buffer)[bounds.offset * _DECIMAL_WIDTH :]
-    numbers = [
-        int.from_bytes(content[start : start + _DECIMAL_WIDTH], "little", signed=True)
-        for start in range(0, len(bounds) * _DECIMAL_WIDTH, _DECIMAL_WIDTH)
-    ]
-    entries = [key + avro.data(unscaled(number)) for number in numbers]
-    return entries if not bounds.null_count else _keep_valid(pc.is_valid(bounds), entries)
+    content = buffer.to_pybytes()[bounds.offset * width : (bounds.offset + len(bounds)) * width]
+    numbers = [content[start : start + width] for start in range(0, len(content), width)]
+    if type_.name == "decimal":
+        numbers = [unscaled(int.from_bytes(number, "little", signed=True)) for number in numbers]
+        entries = [key + avro.data(number) for number in numbers]
+    else:
+        head = key + avro.integer(width)
+        entries = [head + number for number in numbers]
+    if not bounds.null_count:
+        return entries
+    validity = pc.is_valid(bounds).to_pylist()
+    return [entry if is_valid else b"" for is_valid, entry in zip(validity, entries, strict=True)]
