@@ -16,12 +16,14 @@ from deltaic.delta.deletion_vectors import read_framed
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 from deltaic.iceberg_source.source_log import IcebergLog
 from iceberg_source.folder_catalog import open_source
+from msgspec.structs import replace
 
 LISTED: Final = {
     "type": "record",
     "name": "manifest_file",
     "fields": [
         {"name": "manifest_path", "type": "string"},
+        {"name": "manifest_length", "type": ["null", "long"]},
         *(
             {"name": name, "type": "long"}
             for name in (
@@ -91,7 +93,14 @@ def _log(folder: Path, fields: Sequence[Any] = (ID,), **changes: Any) -> Iceberg
 
 
 def _write(
-    folder: Path, *, deletes: bool = False, files: int = 1, name: str = "m", after: bool = False, **file: Any
+    folder: Path,
+    *,
+    deletes: bool = False,
+    files: int = 1,
+    name: str = "m",
+    after: bool = False,
+    has_length: bool = False,
+    **file: Any,
 ) -> None:
     """Write a manifest with one file, or the same one several times, and a list of it `after` those in the list."""
     data_file = {
@@ -105,12 +114,25 @@ def _write(
         fastavro.writer(target, schema, [{"status": 1, "data_file": data_file}] * files)
     row = {
         "manifest_path": f"{folder.as_uri()}/{name}.avro", "partition_spec_id": 0, "content": int(deletes),
+        "manifest_length": (folder / f"{name}.avro").stat().st_size if has_length else None,
         "sequence_number": 3, "added_snapshot_id": 7, "added_files_count": 1, "existing_files_count": 0,
         "deleted_files_count": 0,
     }  # fmt: skip
     rows = [*(fastavro.reader(BytesIO((folder / "l.avro").read_bytes())) if after else ()), row]
     with (folder / "l.avro").open("wb") as target:
         fastavro.writer(target, LISTED, rows)
+
+
+class _CountingStore(FolderStore):
+    """Folder whose parallel reads are counted."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.counts: list[int] = []
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        self.counts.append(len(paths))
+        return super().get_many(paths)
 
 
 def _read(log: IcebergLog) -> list[Any]:
@@ -294,6 +316,20 @@ def test_a_page_decodes_only_its_part_of_a_manifest(tmp_path: Path) -> None:
         assert page == whole[start:]
         pieces = [piece for key, piece in log.table.cache.items() if "piece" in str(key)]
         assert sum(piece.files.num_rows for piece in pieces) < 6_000
+
+
+@pytest.mark.parametrize(
+    ("has_length", "reads"), [(False, [1, 2, 4, 8, 8, 8, 8, 1]), (True, [1, 2, 4, 8, 16, 9])], ids=["unknown", "small"]
+)
+def test_more_small_manifests_are_read_in_parallel_than_large_ones(
+    tmp_path: Path, has_length: bool, reads: list[int]
+) -> None:
+    for number in range(40):
+        _write(tmp_path, name=f"m{number}", after=number > 0, has_length=has_length)
+    store = _CountingStore(tmp_path)
+    log = IcebergLog(replace(_log(tmp_path).table, store=store))
+    assert len(_read(log)) == 40
+    assert store.counts == [0, *reads]  # no delete manifests
 
 
 def test_manifest_that_ends_before_a_block_is_refused(tmp_path: Path) -> None:

@@ -36,8 +36,11 @@ from deltaic.lru import Lru
 
 _WITH_VECTORS: Final = 256
 """Files of a batch if the version has deletes, because vectors are in memory."""
-_AT_ONCE: Final = 8
-"""Most manifests that are read in parallel."""
+_AT_ONCE: Final = 64
+"""Most manifests that are read in parallel, if these have up to _TOGETHER bytes."""
+_TOGETHER: Final = 64 << 20
+_USUAL_LENGTH: Final = 8 << 20
+"""Size of a manifest at which writers start the next one."""
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_COLUMN: Final = 1500
@@ -247,9 +250,11 @@ class IcebergSnapshot(Snapshot):
     ) -> Iterator[tuple[int, ManifestPiece]]:
         """Yield pieces from a piece of manifest number `first` on, each with its manifest's number."""
         numbers = [number for number in self._unexcluded(file_filter) if number >= first]
+        largest = max((self._manifests[number].length or _USUAL_LENGTH for number in numbers), default=1)
+        most = max(1, min(_AT_ONCE, _TOGETHER // largest))
         at, count = 0, 1
         while group := numbers[at : at + count]:
-            at, count = at + count, min(2 * count, _AT_ONCE)
+            at, count = at + count, min(2 * count, most)
             starts = {number: first_piece if number == first else 0 for number in group}
             missing = [number for number, piece in starts.items() if self._cached(number, piece) is None]
             with decoding("a manifest"):
