@@ -5,7 +5,6 @@ uv run python -m supply.stack_release dist/deltaic-stack     # builds both layer
 Two runs for the same commit write the same bytes: archives are sorted, have no times, and are named by their content.
 """
 
-import argparse
 import re
 import shutil
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import typer
 from deltaic_ops.deploy.sam import Architecture, BuildTarget, build
 from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 
@@ -86,16 +86,17 @@ def write_archive(folder: Path, archive: Path, *, bytecode: bool) -> str:
     return sha256(archive.read_bytes()).hexdigest()
 
 
-def main(target: Path) -> None:
-    """Build and write the stack; exits with an error if layers have no bytecode, because they would start slowly."""
+def main(folder: Path) -> None:
+    """Build the stack and write it to FOLDER, which is replaced if it exists.
+
+    Exits with an error if the layers have no bytecode, because functions would start slowly.
+    """
     with TemporaryDirectory() as temporary:
         builds = {platform: build(Path(temporary) / platform, BuildTarget(platform)) for platform in PLATFORMS}
-        if not all(any(folder.glob("DeltaicLayer/python/deltaic/__pycache__")) for folder in builds.values()):
+        if not all(any(built.glob("DeltaicLayer/python/deltaic/__pycache__")) for built in builds.values()):
             sys.exit("The layer has no bytecode. Install Python 3.13, then build the release again.")
-        write_stack(target, builds)
+        write_stack(folder, builds)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m supply.stack_release", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="Folder of the stack. It is replaced if it exists.")
-    main(parser.parse_args().folder)
+    typer.run(main)

@@ -13,8 +13,9 @@ import pytest
 import yaml
 from deltaic_ops.deploy.sam_template import ROOT
 from supply import bill_of_materials, explore_bundle, provenance
-from supply.bill_of_materials import ALLOWED, COPYLEFT, PAGE, PRODUCTS, bill, licence, refused
+from supply.bill_of_materials import ALLOWED, PAGE, PRODUCTS, bill, licence
 
+COPYLEFT = re.compile(r"GPL|GNU|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL|SSPL|OSL", re.IGNORECASE)
 REQUIREMENTS = {
     "layer": ROOT / "functions" / "layer" / "requirements.txt",
     "deltalake-layer": ROOT / "functions" / "maintenance" / "layer" / "requirements.txt",
@@ -50,7 +51,9 @@ def test_every_package_of_a_layer_is_listed_with_its_licence(product: str) -> No
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_copyleft_packages_have_a_reason(product: str) -> None:
-    assert refused(component["name"] for component in bill(product)["components"]) == []
+    licences = {component["name"]: licence(component["name"]) for component in bill(product)["components"]}
+    assert "unknown" not in licences.values()
+    assert {name for name, text in licences.items() if COPYLEFT.search(text)} <= set(ALLOWED)
 
 
 def test_copyleft_is_recognised() -> None:
@@ -64,7 +67,7 @@ def test_copyleft_is_recognised() -> None:
 
 @pytest.mark.parametrize("product", REQUIREMENTS)
 def test_bill_of_materials_has_installed_packages_with_hashes_and_licences(product: str, tmp_path: Path) -> None:
-    bill_of_materials.main([str(tmp_path)])
+    bill_of_materials.main(tmp_path)
     document = json.loads((tmp_path / f"deltaic-{product}.cdx.json").read_text())
     assert (document["bomFormat"], document["metadata"]["component"]["name"]) == ("CycloneDX", "deltaic")
     components = {component["name"]: component for component in document["components"]}
@@ -118,7 +121,7 @@ def test_release_runs_existing_modules() -> None:
 def test_help_of_a_script_writes_no_file(module: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"supply.{module}", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"usage: python -m supply.{module}")
+    assert f"Usage: python -m supply.{module}" in done.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -132,9 +135,8 @@ def test_provenance_names_every_file_with_its_digest(tmp_path: Path) -> None:
     )
     digests = {name: sha256(name.encode()).hexdigest() for name in ("SHA256SUMS", "deltaic.whl")}
     assert {item["name"]: item["digest"]["sha256"] for item in document["subject"]} == digests
-    source, *locks = document["predicate"]["buildDefinition"]["resolvedDependencies"]
+    [source] = document["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert source["digest"] == {"gitCommit": "c0ffee"}
-    assert {item["name"] for item in locks} == set(provenance.LOCKS)
 
 
 def test_bundle_of_the_page_matches_its_lock_file() -> None:
