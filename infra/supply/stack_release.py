@@ -5,6 +5,7 @@ uv run python -m supply.stack_release dist/deltaic-stack     # builds both layer
 Two runs for the same commit write the same bytes: archives are sorted, have no times, and are named by their content.
 """
 
+import io
 import re
 import shutil
 import sys
@@ -49,10 +50,14 @@ def write_stack(target: Path, builds: Mapping[Architecture, Path]) -> None:
         name = match["folder"].removeprefix("functions/").replace("/", "-")
         if name in LAYERS:
             # All processors share one digest, because CloudFormation inserts only the processor into the key.
-            folders = {f"-{platform}": folder / LAYERS[name] for platform, folder in builds.items()}
-            key = f'!Sub "{_pack(target, name, folders, bytecode=True)}-${{Architecture}}.zip"'
+            archives = {f"-{platform}": pack(builds[platform] / LAYERS[name]) for platform in sorted(builds)}
         else:  # the folder of a function is complete without a build
-            key = f"{_pack(target, name, {'': ROOT / match['folder']}, bytecode=False)}.zip"
+            archives = {"": pack(ROOT / match["folder"], bytecode=False)}
+        digest = sha256(b"".join(archives.values())).hexdigest()[:_DIGEST_CHARACTERS]
+        for suffix, archive in archives.items():
+            (target / CODE / f"{name}-{digest}{suffix}.zip").write_bytes(archive)
+        key = f"{CODE}/{name}-{digest}"
+        key = f'!Sub "{key}-${{Architecture}}.zip"' if name in LAYERS else f"{key}.zip"
         return f"{match['property']}: {{Bucket: !Ref ArtifactBucket, Key: {key}}}"
 
     template = _LOCATION.sub(locate, TEMPLATE.read_text(encoding="utf-8"))
@@ -65,25 +70,16 @@ def write_stack(target: Path, builds: Mapping[Architecture, Path]) -> None:
         (target / f"{profile}.parameters").write_text(f"{parameters}\n", encoding="utf-8")
 
 
-def _pack(target: Path, name: str, folders: Mapping[str, Path], *, bytecode: bool) -> str:
-    """Write an archive of each folder (by suffix) with a common digest; return their key without suffix."""
-    archives = {suffix: target / CODE / f"{name}{suffix}.zip" for suffix in sorted(folders)}
-    digests = [write_archive(folders[suffix], archive, bytecode=bytecode) for suffix, archive in archives.items()]
-    key = f"{CODE}/{name}-{sha256(''.join(digests).encode()).hexdigest()[:_DIGEST_CHARACTERS]}"
-    for suffix, archive in archives.items():
-        archive.rename(target / f"{key}{suffix}.zip")
-    return key
-
-
-def write_archive(folder: Path, archive: Path, *, bytecode: bool) -> str:
-    """Write a folder's files to a zip file that depends only on names and content; return its SHA-256."""
+def pack(folder: Path, *, bytecode: bool = True) -> bytes:
+    """Return a zip archive of a folder's files that depends only on their names and content."""
     files = (path for path in folder.rglob("*") if path.is_file() and (bytecode or path.parent.name != "__pycache__"))
+    archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as packed:
         for path in sorted(files):
             entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # dated 1980
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, _FILE_MODE
             packed.writestr(entry, path.read_bytes())
-    return sha256(archive.read_bytes()).hexdigest()
+    return archive.getvalue()
 
 
 def main(folder: Path) -> None:

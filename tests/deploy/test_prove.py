@@ -112,9 +112,9 @@ def assert_nothing_is_left(admin: CatalogAdmin, client: Callable[[Any], Any], la
 @pytest.mark.parametrize(
     ("location", "reason"),
     [
-        ("lake/here", "is not in a bucket"),
-        ("s3://", "is not in a bucket"),
-        ("/tmp/lake", "is not in a bucket"),
+        ("lake/here", "is not a table location"),
+        ("s3://", "has no valid bucket name"),
+        ("/tmp/lake", "is not a table location"),
         ("s3://no-such-bucket/here", "The specified bucket does not exist"),
     ],
 )

@@ -159,8 +159,7 @@ class Catalog:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
 
         def next_token(reply: Reply) -> str:
-            page = reply.json if isinstance(reply.json, dict) and reply.status == OK else {}
-            return str(page.get("nextPageToken") or "")
+            return str(reply.fields.get("nextPageToken") or "") if reply.status == OK else ""
 
         return all_pages(get_page, next_token)
 
@@ -195,8 +194,7 @@ class Catalog:
 
 def items(reply: Reply) -> list[dict[str, Any]]:
     """Return the items of a listing's page, without those that have no name."""
-    values = reply.json.get("items", []) if isinstance(reply.json, dict) else []
-    return [item for item in values or [] if isinstance(item, dict) and "name" in item]
+    return [item for item in reply.fields.get("items") or [] if isinstance(item, dict) and "name" in item]
 
 
 def all_reply_pages(send: Callable[..., Reply], capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:

@@ -50,6 +50,11 @@ class Reply:
         except (ValueError, RecursionError):
             return None
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """JSON object in the body; empty if the body is something else."""
+        return self.json if isinstance(self.json, dict) else {}
+
     @cached_property
     def lines(self) -> list[dict[str, Any]] | None:
         """JSON objects in the body, one per line (NDJSON); None if a line is not a JSON object."""
@@ -90,9 +95,9 @@ class Reply:
 
     def __str__(self) -> str:
         """Describe the request and the status of its response, without URLs and tokens."""
-        fields = self.json if isinstance(self.json, dict) else {}
         is_error = self.status >= httpx.codes.BAD_REQUEST
-        text = " ".join(f"{fields.get('errorCode') or ''} {fields.get('message') or ''}".split()) if is_error else ""
+        parts = [self.fields.get(name) or "" for name in ("errorCode", "message") if is_error]
+        text = " ".join(" ".join(map(str, parts)).split())
         return f"{self.request} returned {self.status}" + f" ({text[:_MAX_MESSAGE]})" * bool(text)
 
 

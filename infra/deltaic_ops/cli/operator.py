@@ -177,18 +177,16 @@ class Operator:
             raise InvalidParameter("cannot ask for confirmation here: use --yes")
         typer.confirm(question, abort=True)
 
-    def findings(
-        self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict
-    ) -> list["Finding"]:
+    def findings(self, findings: Iterable["Finding"]) -> list["Finding"]:
         """Print the findings of checks while the checks run, one per line or as a JSON array, and return them."""
-        count = []
+        printed = []
         for finding in findings:
-            count.append(finding)
+            printed.append(finding)
             if not self.as_json:
                 text_console().print(_finding_line(finding), soft_wrap=True)
         if self.as_json:
-            self.json([as_json(finding) for finding in count])
-        return count
+            self.json([{**asdict(finding), "holds": finding.holds} for finding in printed])
+        return printed
 
     def end(self, findings: Sequence["Finding"]) -> None:
         """Print the number of findings by verdict, and exit with code 1 if a check failed."""

@@ -35,18 +35,13 @@ class DeployedStack:
     retained: Mapping[str, str]
     """Types of resources that are kept when the stack is deleted (DeletionPolicy), by physical id."""
 
-    @property
-    def is_deltaic(self) -> bool:
-        """Return whether the stack was created from template.yaml."""
-        return self.resources.keys() >= _STATE_RESOURCES
-
     def list_parameter(self, parameter: str) -> list[str]:
         """Return the values of a comma-separated parameter."""
         return [part.strip() for part in self.parameters.get(parameter, "").split(",") if part.strip()]
 
 
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
-    """Read a stack; raises NotFound if it does not exist, and other AWS errors as operator errors."""
+    """Read a stack; raises NotFound if it is missing or no Deltaic stack, and other AWS errors as operator errors."""
     try:
         [description] = client.describe_stacks(StackName=name)["Stacks"]
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
@@ -59,6 +54,8 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     except BotoCoreError as error:
         raise to_operator_error(error) from error
     resources = {resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "") for resource in summaries}
+    if not resources.keys() >= _STATE_RESOURCES:
+        raise NotFound(f"stack '{name}' is not a Deltaic stack: check --stack")
     parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
     declared: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
     summaries.sort(key=itemgetter("ResourceType", "LogicalResourceId"))

@@ -11,8 +11,8 @@ Verdict = Literal["ok", "warning", "failed", "not tried"]
 
 NO_ENDPOINT = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
 
-_UNSUPPORTED = frozenset({"400", "404", "501", "InvalidAction", "NotImplemented", "UnknownOperationException"})
-"""Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code."""
+_UNSUPPORTED = {"400", "404", "501", "InternalError", "InvalidAction", "NotImplemented", "UnknownOperationException"}
+"""Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code, or fail."""
 
 
 @dataclass(frozen=True, slots=True)

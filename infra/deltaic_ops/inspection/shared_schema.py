@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.delta.actions import Metadata, Protocol
-from deltaic.delta.features import (
-    partition_values_in_files,
-)
+from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.schema_string import read_schema
 from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, UnsupportedOperation
 from deltaic.partition_filters import check, parse
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
-"""Types whose partition values contain no space and no non-ASCII letter."""
 
 LAKE_FORMATION = (
     "the table is registered with AWS Lake Formation, whose row and column rules do not apply to shared files: "

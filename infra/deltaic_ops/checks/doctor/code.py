@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
-from deltaic_ops.deploy.sam_template import ROOT, load_template
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 from deltaic_ops.inspection.findings import Finding, advise, ask
 
 if TYPE_CHECKING:
@@ -18,16 +19,6 @@ CHECK = "runs the code of this installation"
 _TAIL = 4_000_000
 """Number of bytes read at the end of a zip file; they contain its directory, with the CRC-32 of each file."""
 
-_ALL_OPTIONS = {
-    "Checkpoints": "enabled",
-    "ClientCredentials": "enabled",
-    "CorsOrigins": "*",
-    "Follow": "enabled",
-    "Iceberg": "enabled",
-    "Notices": "1",
-    "SparkJobs": "enabled",
-}
-"""Stack parameters with which the template includes all optional functions."""
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
@@ -37,12 +28,10 @@ def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
 
 
 def _compare(client: "S3Client", stack: DeployedStack) -> Finding:
-    functions = load_template(parameters=_ALL_OPTIONS).functions
-    compared, differing = 0, []
+    declared, compared, differing = read(TEMPLATE)["Resources"], 0, []
     for logical_id, (bucket, key) in sorted(stack.packages.items()):
-        function = functions.get(logical_id)
-        if function is not None:
-            local = folder_checksums(function.code, "")
+        if folder := declared.get(logical_id, {}).get("Properties", {}).get("CodeUri"):
+            local = folder_checksums(ROOT / folder, "")
             deployed = archive_checksums(client, bucket, key)
         elif logical_id.startswith("DeltaicLayer"):
             local = folder_checksums(_LAYER, "python/deltaic/")

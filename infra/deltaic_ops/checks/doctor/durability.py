@@ -22,11 +22,11 @@ def check_table(
     protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []
 
-    def describe() -> Iterator[Finding]:
+    def describe() -> Finding:
         description = client.describe_table(TableName=name)["Table"]
         keys = {(key["AttributeName"], key["KeyType"]) for key in description["KeySchema"]}
         protection.append(description.get("DeletionProtectionEnabled", False))
-        yield judge(
+        return judge(
             f"reaches the table of {kind}",
             f"{name}: {description['TableStatus']}",
             f"check the name: the table of {kind} has the keys pk and sk",
@@ -38,10 +38,8 @@ def check_table(
     if not protection:
         return
     if is_local:
-        yield from (
-            not_tried(check, "only AWS supports it; `deltaic export` saves the catalog as files")
-            for check in (protected, restorable)
-        )
+        for check in (protected, restorable):
+            yield not_tried(check, "only AWS supports it; `deltaic export` saves the catalog as files")
         return
     is_disabled = parameters.get("DeletionProtection") == "disabled"
     yield judge(

@@ -1,7 +1,7 @@
 """Run the checks of `deltaic doctor` in order: first the checks on which later checks depend."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 from delta_sharing_conformance.client import SharingClient, segments
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.items import Table
+from deltaic.catalog.items import Recipient, Table
 from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.checks.doctor import account, bucket_checks, code, durability, freshness, roles, table_reads
@@ -56,15 +56,13 @@ def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Fin
     yield account.check_clock(target.client("sts").meta.endpoint_url)
     stack = None
     try:
-        stack = _read_stack(target)
+        stack = read_stack(target.client("cloudformation"), target.stack)
         yield _check_status(stack)
-    except NotFound as error:
-        if target.deployed:
-            yield Finding("the stack is deployed", "failed", error.message, DEPLOY)
-        else:
+    except DeltaicError as error:
+        if isinstance(error, NotFound) and not target.deployed:
             yield not_tried("the stack is deployed", f"{error.message}: options or variables name the tables")
-    except DeltaicError as refusal:
-        yield Finding("the stack is deployed", "failed", refusal.message, DEPLOY)
+        else:
+            yield Finding("the stack is deployed", "failed", error.message, DEPLOY)
     parameters = stack.parameters if stack else {}
     dynamodb = target.client("dynamodb")
     is_local = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
@@ -76,14 +74,6 @@ def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Fin
         yield from _check_catalog(target, stack, only)
     except DeltaicError as refusal:
         yield Finding("reads the catalog", "failed", refusal.message, "check both DynamoDB tables (see above)")
-
-
-def _read_stack(target: CheckContext) -> DeployedStack:
-    """Read the stack; raises NotFound if it does not exist or is not a Deltaic stack."""
-    stack = read_stack(target.client("cloudformation"), target.stack)
-    if not stack.is_deltaic:
-        raise NotFound(f"stack '{stack.name}' is not a Deltaic stack")
-    return stack
 
 
 def _check_status(stack: DeployedStack) -> Finding:
@@ -106,65 +96,59 @@ def _check_stack(target: CheckContext, stack: DeployedStack) -> Iterator[Finding
 
 
 def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: TableName | None) -> Iterator[Finding]:
-    admin = target.admin
-    tables_by_share = {share.name: list(admin.tables.list(share.name)) for share in admin.shares.list()}
-    yield from freshness.check_follows(
-        (follow for share in tables_by_share for follow in admin.follows.list(share)),
-        (table for tables in tables_by_share.values() for table in tables),
-        stack.parameters if stack else None,
-    )
-    listed = {share: [table for table in tables if not table.unlisted] for share, tables in tables_by_share.items()}
-    folders = [folder for share in listed for folder in admin.folders(share)]
-    readable_by_delta = {
-        share: [table for table in tables if table.format == "delta" or "url" in table.access_modes]
-        for share, tables in listed.items()
-    }
-    iceberg = [table for tables in listed.values() for table in tables if table.format == "iceberg"]
-    buckets = bucket_checks.buckets_of([*(table for tables in listed.values() for table in tables), *folders])
+    admin, shares = target.admin, [share.name for share in target.admin.shares.list()]
+    parameters = stack.parameters if stack else {}
+    tables = [table for share in shares for table in admin.tables.list(share)]
+    follows = [follow for share in shares for follow in admin.follows.list(share)]
+    yield from freshness.check_follows(follows, tables, stack.parameters if stack else None)
+    tables = [table for table in tables if not table.unlisted]
+    folders = [folder for share in shares for folder in admin.folders(share)]
+    iceberg = [table for table in tables if table.format == "iceberg"]
+    buckets = bucket_checks.buckets_of([*tables, *folders])
+    recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
-        yield from roles.check_denials(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
+        yield from roles.check_denials(target.client("iam"), role, admin.storages.list(), recipients.values())
         yield from roles.check_storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield bucket_checks.check_permission(bucket, table, stack.list_parameter("DataBuckets"))
         yield from bucket_checks.check_table_buckets(iceberg, stack.list_parameter("TableBuckets"))
     for bucket in buckets:
         yield from bucket_checks.check_region(target.client("s3"), bucket, target.region)
-        if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
+        if target.endpoint and parameters.get("Explore", "enabled") == "enabled":
             yield from bucket_checks.check_cors(target.client("s3"), bucket, target.endpoint)
-    views = [view for share in listed for view in admin.views.list(share)]
+    views = [view for share in shares for view in admin.views.list(share)]
     yield from freshness.check_views(views)
     unrefreshed = {view.table_id for view in views if view.refreshed_at is None}
-    readable = [[table for table in tables if table.id not in unrefreshed] for tables in readable_by_delta.values()]
-    sample = [admin.tables.get(*only)] if only else [tables[0] for tables in readable if tables]
-    schemas = table_reads.read_schemas([table for tables in readable for table in tables], target.schemas.read)
+    queried = [table for table in tables if table.format == "delta" or "url" in table.access_modes]
+    readable = [table for table in queried if table.id not in unrefreshed]
+    schemas = table_reads.read_schemas(readable, target.schemas.read)
     # check_assets also reads Iceberg tables.
-    iceberg_titles = {table.title for table in iceberg}
-    yield from table_reads.check_logs({name: schema for name, schema in schemas.items() if name not in iceberg_titles})
+    yield from table_reads.check_logs([table.title for table in readable if table.format == "delta"], schemas)
     yield from check_assets(folders, iceberg, target.schemas)
     yield from check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
-    recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
-    for share, tables in readable_by_delta.items():
-        yield from check_filters(tables, [*admin.grants.of_share(share)], recipients, schemas)
+    for share in shares:
+        in_share = [table for table in queried if table.share == share]
+        yield from check_filters(in_share, [*admin.grants.of_share(share)], recipients, schemas)
+    first = {table.share: table for table in reversed(readable)}
+    sample = [admin.tables.get(*only)] if only else [first[share] for share in shares if share in first]
     if not sample:
         yield not_tried("reads a shared table", "no share has tables")
     elif not target.endpoint:
         yield not_tried("reads a shared table", NO_ENDPOINT)
     else:
-        yield from _read_tables(target, sample, stack.parameters if stack else {})
+        yield from _read_tables(target, sample, parameters)
 
 
 def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> Iterator[Finding]:
-    bearers: dict[str, str] = {}
-    with ExitStack() as exits, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
-        for table in tables:
-            name = table.title
-            bearer = _temporary_token(target.admin, table.share, bearers, exits)
-            if bearer is None:
-                yield not_tried(f"reads {name}", "its share has no recipient without address restrictions")
-                continue
+    for table in tables:
+        name, reader = table.title, next(_readers(target.admin, table.share), None)
+        if reader is None:
+            yield not_tried(f"reads {name}", "its share has no recipient without address restrictions")
+            continue
+        path = segments(table.share, table.schema_name, table.name)
+        with target.admin.tokens.for_checks(reader) as bearer, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
             client = SharingClient(http, target.endpoint, bearer, AGENT)
-            path = segments(table.share, table.schema_name, table.name)
             try:
                 yield from table_reads.check_table_read(client, path, name, parameters)
             except httpx.HTTPError as error:
@@ -173,21 +157,11 @@ def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> 
                 return
 
 
-def _temporary_token(admin: CatalogAdmin, share: str, bearers: dict[str, str], exits: ExitStack) -> str | None:
-    """Return a token of any suitable recipient of a share, from `bearers` or a new temporary one; None without any.
-
-    Skips recipients whose access has expired or is restricted to IP addresses: their requests would be rejected.
-    """
+def _readers(admin: CatalogAdmin, share: str) -> Iterator[Recipient]:
+    """Yield the recipients of a share, without those whose access has expired or is restricted to IP addresses."""
     now = datetime.now(UTC)
-    holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]
-    for holder in sorted(holders, key=lambda name: name not in bearers):
-        try:
-            if holder not in bearers:
-                recipient = admin.recipients.get(holder)
-                if recipient.has_ended(now) or recipient.addresses:
-                    continue
-                bearers[holder] = exits.enter_context(admin.tokens.for_checks(recipient))
-        except NotFound:
-            continue
-        return bearers[holder]
-    return None
+    for grant in admin.grants.of_share(share):
+        with suppress(NotFound):  # deleted in the meantime
+            recipient = admin.recipients.get(grant.recipient)
+            if not (grant.has_ended(now) or recipient.has_ended(now) or recipient.addresses):
+                yield recipient

@@ -1,6 +1,7 @@
 """Check that row filters and hidden columns match the tables, and that recipients have the needed properties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from deltaic.catalog.admin.filter_rules import Entry
 from deltaic.catalog.items import Grant, Recipient, Table
@@ -58,23 +59,24 @@ def check_folder_access(overlaps: Iterable[tuple[Entry, Table]], uncompared: Ite
 
 
 def _check_match(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
-    name = table.title
-    check = f"filters match {name}"
-    findings = []
-    if table.partition_filter and (problem := _error_message(lambda: check_filter(table.partition_filter, schema))):
-        findings.append(Finding(check, "failed", problem, f"deltaic table update {name} --partition-filter ..."))
-    if problem := _error_message(lambda: check_hidden(table.hidden_columns, schema)):
-        findings.append(Finding(check, "failed", problem, f"deltaic table update {name} --hide-columns ..."))
+    check, update = f"filters match {table.title}", f"deltaic table update {table.title}"
+    problems = [
+        (_error_message(check_filter, table.partition_filter, schema), f"{update} --partition-filter ..."),
+        (_error_message(check_hidden, table.hidden_columns, schema), f"{update} --hide-columns ..."),
+    ]
     for grant in filtered:
-        if problem := _error_message(lambda text=grant.partition_filter: check_filter(text, schema)):  # type: ignore[misc]
-            remedy = f"deltaic grant update {grant.recipient} {grant.share} --partition-filter ..."
-            findings.append(Finding(check, "failed", f"the grant of '{grant.recipient}': {problem}", remedy))
+        problem = _error_message(check_filter, grant.partition_filter, schema)
+        remedy = f"deltaic grant update {grant.recipient} {grant.share} --partition-filter ..."
+        problems.append((problem and f"the grant of '{grant.recipient}': {problem}", remedy))
+    findings = [Finding(check, "failed", problem, remedy) for problem, remedy in problems if problem]
     yield from findings or [ok(check, "its latest version")]
 
 
-def _error_message(check: Callable[[], object]) -> str:
+def _error_message(check: Callable[[Any, SharedSchema], object], value: Any, schema: SharedSchema) -> str:
+    """Return why a row filter or hidden columns do not match a table; empty if they match, or if there are none."""
     try:
-        check()
+        if value:
+            check(value, schema)
     except DeltaicError as refusal:
         return refusal.message
     return ""

@@ -1,8 +1,7 @@
 """Check that shared folders, skills and Iceberg tables exist and match their catalog entries."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.items import Table
@@ -14,32 +13,24 @@ from deltaic_ops.inspection.findings import Finding, ok, unreadable_object
 from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
-Check = Callable[[], tuple[str, str] | None]
-"""Check of one entry; returns a problem and its remedy, or None. Raises DeltaicError for unreadable objects."""
-
 
 def check_assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
     """Yield a finding for each folder or table that differs from its entry, then a passed one for all others."""
-    checks: list[tuple[str, str, Check]] = [
-        (f"finds the {folder.kind} {folder.title}", _remedy(folder), partial(_check_folder, folder, schemas))
-        for folder in folders
-    ]
-    for table in iceberg:
-        name = table.title
-        remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-        checks.append((f"reads the Iceberg table {name}", remedy, partial(_check_iceberg, table, schemas)))
     with ThreadPoolExecutor(READERS) as pool:
-        findings = list(pool.map(lambda arguments: _run_check(*arguments), checks))
+        findings = list(pool.map(lambda entry: _check_entry(entry, schemas), [*folders, *iceberg]))
     yield from filter(None, findings)
     if passed := findings.count(None):
         yield ok("finds shared folders and Iceberg tables", f"{passed} of {len(findings)}")
 
 
-def _run_check(check: str, remedy: str, find_problem: Check) -> Finding | None:
+def _check_entry(entry: Folder | Table, schemas: SchemaReader) -> Finding | None:
+    """Return the finding about the problem of an entry; None without a problem."""
+    verb = "reads the Iceberg" if isinstance(entry, Table) else "finds the"
+    check = f"{verb} {entry.kind} {entry.title}"
     try:
-        problem = find_problem()
+        problem = _check_iceberg(entry, schemas) if isinstance(entry, Table) else _check_folder(entry, schemas)
     except DeltaicError as refusal:
-        return unreadable_object(check, refusal, remedy)
+        return unreadable_object(check, refusal, _remedy(entry))
     return Finding(check, "warning", *problem) if problem else None
 
 
@@ -59,7 +50,7 @@ def _check_iceberg(table: Table, schemas: SchemaReader) -> tuple[str, str] | Non
     return (warning, "share a copy, or filter its rows with --partition-filter") if warning else None
 
 
-def _remedy(entry: Folder) -> str:
+def _remedy(entry: Folder | Table) -> str:
     if entry.kind == "model":
         name, _, version = entry.title.rpartition(" ")
         return f"put its files there, or deltaic model version remove {name} {version}"

@@ -1,5 +1,6 @@
 """Check the signing role and the roles of storages: who can assume them, and which recipients they deny."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,24 +9,14 @@ from deltaic.errors import DeltaicError
 from deltaic.storage.sessions import tag_value
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_tried, ok
 from deltaic_ops.rights.credential_denial import Denials, roles_of
 
 if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient
 
-SIGNERS = (
-    "QueryTable",
-    "GetQuery",
-    "ListTableChanges",
-    "CreateTableCredentials",
-    "CreateAssetCredentials",
-    "ListAssetFiles",
-    "LoadIcebergTable",
-    "MakeIcebergMetadata",
-    "SignIcebergRequest",
-)
-"""Logical ids of functions that sign URLs (template.yaml, SigningRole); some exist only with a stack parameter."""
 _TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functions can assume the signing role"
 
 
@@ -75,8 +66,10 @@ def _check_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
 
 
 def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
-    roles = {name: stack.resources.get(f"{name}Role", "") for name in SIGNERS if name in stack.resources}
-    return {name: client.get_role(RoleName=role)["Role"]["Arn"] for name, role in roles.items()}
+    """Return the ARN of the role of each function that signs URLs: the template's signing role trusts them."""
+    trust = read(TEMPLATE)["Resources"]["SigningRole"]["Properties"]["AssumeRolePolicyDocument"]
+    signers = [name for name in re.findall(r"(\w+)Role\b", str(trust)) if name in stack.resources]
+    return {name: client.get_role(RoleName=stack.resources[f"{name}Role"])["Role"]["Arn"] for name in signers}
 
 
 def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:

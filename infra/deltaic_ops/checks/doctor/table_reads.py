@@ -46,23 +46,21 @@ def read_schemas(tables: Sequence[Table], read: Read) -> Schemas:
         return dict(zip((table.title for table in tables), pool.map(read_schema, tables), strict=True))
 
 
-def check_logs(schemas: Schemas) -> Iterator[Finding]:
-    """Yield a finding for each table whose log could not be read, then a passed one for all others."""
-    for name, schema in schemas.items():
-        if isinstance(schema, DeltaicError):
-            remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-            yield unreadable_object(f"reads the log of {name}", schema, remedy)
-    if readable := sum(isinstance(schema, SharedSchema) for schema in schemas.values()):
-        yield ok("reads the logs of shared tables", f"{readable} of {len(schemas)}")
+def check_logs(names: Sequence[str], schemas: Schemas) -> Iterator[Finding]:
+    """Yield a finding for each named table whose log could not be read, then a passed one for all others."""
+    errors = {name: schema for name in names if isinstance(schema := schemas[name], DeltaicError)}
+    for name, error in errors.items():
+        remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
+        yield unreadable_object(f"reads the log of {name}", error, remedy)
+    if len(errors) < len(names):
+        yield ok("reads the logs of shared tables", f"{len(names) - len(errors)} of {len(names)}")
 
 
 def check_table_read(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check as a recipient a table's version, a byte of a file, and whether the list of files is streamed."""
-    holds = True
-    for finding in check_table(client, path, name):
-        holds &= finding.holds
-        yield finding
-    if holds:
+    findings = list(check_table(client, path, name))
+    yield from findings
+    if all(finding.holds for finding in findings):
         yield check_streaming(client, path, name, parameters)
 
 

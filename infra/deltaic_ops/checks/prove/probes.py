@@ -3,7 +3,6 @@
 import socket
 import statistics
 import time
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -199,10 +198,12 @@ def check_rollback(trial: Trial) -> Seen:
     application = {"applicationName": trial.stack.resources["ServerlessDeploymentApplication"]}
     names = codedeploy.list_deployment_groups(**application)["deploymentGroups"]
     groups = codedeploy.batch_get_deployment_groups(**application, deploymentGroupNames=names)["deploymentGroupsInfo"]
-    watched = [group for group in groups if group.get("alarmConfiguration", {}).get("enabled")]
-    events = [group.get("autoRollbackConfiguration", {}).get("events", ()) for group in watched]
-    count = sum("DEPLOYMENT_STOP_ON_ALARM" in names for names in events)
-    return 0 < count == len(names), f"{count} of {len(names)} functions", "deploy again"
+    watched = [
+        group.get("alarmConfiguration", {}).get("enabled", False)
+        and "DEPLOYMENT_STOP_ON_ALARM" in group.get("autoRollbackConfiguration", {}).get("events", ())
+        for group in groups
+    ]
+    return bool(watched) and all(watched), f"{sum(watched)} of {len(watched)} functions", "deploy again"
 
 
 def check_spark(trial: Trial) -> Seen:
@@ -229,39 +230,35 @@ def check_access_log(trial: Trial) -> Seen:
     return 0 < understood == len(verdicts), f"{understood} of {len(verdicts)} lines", remedy
 
 
-def invoking(logical_id: str) -> Callable[[Trial], Seen]:
-    """Return a probe that invokes a scheduled function, as its schedule would."""
-
-    def check_invocation(trial: Trial) -> Seen:
-        name = trial.stack.resources[logical_id]
-        reply = trial.target.client("lambda").invoke(FunctionName=name, Payload=b'{"tell": "endings"}')
-        error = reply.get("FunctionError", "")
-        return not error, f"{name} {error or 'succeeded'}", f"check the log of {name}"
-
-    return check_invocation
+def check_invocation(logical_id: str, trial: Trial) -> Seen:
+    """Invoke a scheduled function, as its schedule would."""
+    name = trial.stack.resources[logical_id]
+    reply = trial.target.client("lambda").invoke(FunctionName=name, Payload=b'{"tell": "endings"}')
+    error = reply.get("FunctionError", "")
+    return not error, f"{name} {error or 'succeeded'}", f"check the log of {name}"
 
 
 def check_costs(trial: Trial) -> Seen:
     """Multiply what CloudWatch counted in ten minutes by list prices; S3, logs and traffic are not included."""
     target, ours, now = trial.target, set(trial.stack.resources.values()), datetime.now(UTC)
-    read = target.client("cloudwatch").get_metric_statistics
+    period = {"StartTime": now - _TEN_MINUTES, "EndTime": now, "Period": 600, "Statistics": ["Sum"]}
 
-    def total(service: str, metric: str, dimension: str, factors: Mapping[str, float]) -> float:
-        """Return the sum of a metric over resources by name, each with a factor."""
-        period = {"StartTime": now - _TEN_MINUTES, "EndTime": now, "Period": 600, "Statistics": ["Sum"]}
-        measured = {"Namespace": f"AWS/{service}", "MetricName": metric, **period}
-        answers = {name: read(**measured, Dimensions=[{"Name": dimension, "Value": name}]) for name in factors}
-        return float(sum(factors[name] * point["Sum"] for name in answers for point in answers[name]["Datapoints"]))
+    def total(service: str, metric: str, dimension: str, name: str) -> float:
+        """Return the sum of a metric of one resource."""
+        metric_of = {"Namespace": f"AWS/{service}", "MetricName": metric}
+        dimensions = [{"Name": dimension, "Value": name}]
+        answer = target.client("cloudwatch").get_metric_statistics(**metric_of, **period, Dimensions=dimensions)
+        return float(sum(point["Sum"] for point in answer["Datapoints"]))
 
     functions = target.client("lambda").get_paginator("list_functions").paginate().search("Functions[]")
     sizes = {item["FunctionName"]: item["MemorySize"] for item in functions if item["FunctionName"] in ours}
-    gb_seconds_per_ms = {name: size / 1024 / 1000 for name, size in sizes.items()}
-    tables = dict.fromkeys((target.catalog_table, target.tokens_table), 1.0)
+    ms_by_function = {name: total("Lambda", "Duration", "FunctionName", name) for name in sizes}
+    tables = (target.catalog_table, target.tokens_table)
     amounts = {
-        "requests": total("ApiGateway", "Count", "ApiName", {f"deltaic-{trial.stack.parameters['Stage']}": 1.0}),
-        "invocations": total("Lambda", "Invocations", "FunctionName", dict.fromkeys(sizes, 1.0)),
-        "GB-seconds": total("Lambda", "Duration", "FunctionName", gb_seconds_per_ms),
-        "read units": total("DynamoDB", "ConsumedReadCapacityUnits", "TableName", tables),
+        "requests": total("ApiGateway", "Count", "ApiName", f"deltaic-{trial.stack.parameters['Stage']}"),
+        "invocations": sum(total("Lambda", "Invocations", "FunctionName", name) for name in sizes),
+        "GB-seconds": sum(ms * sizes[name] for name, ms in ms_by_function.items()) / 1024 / 1000,
+        "read units": sum(total("DynamoDB", "ConsumedReadCapacityUnits", "TableName", name) for name in tables),
     }
     usd = sum(PRICES_USD[unit] * amount for unit, amount in amounts.items())
     seen = ", ".join(f"{amount:,.1f} {unit}" for unit, amount in amounts.items() if amount)

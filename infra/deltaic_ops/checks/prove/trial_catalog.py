@@ -1,7 +1,6 @@
 """Create the tables, the share and the recipient with which a stack is proved, and remove them."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from botocore.exceptions import ClientError
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.items import Recipient
-from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic.errors import Conflict, NotFound
 from deltaic.storage.locations import Location
 
 SHARE, SCHEMA, READER = "deltaic_prove", "trial", "deltaic_prove_reader"
@@ -83,33 +82,25 @@ class TrialCatalog:
         """Write the tables, and return their locations by name."""
         import pyarrow as pa
         from deltalake import write_deltalake
+        from deltalake.schema import Field, PrimitiveType, Schema
+        from deltalake.transaction import AddAction, create_table_with_add_actions
 
+        folders = dict.fromkeys((PLAIN, FILTERED, LONG, WIDE), self.location)
+        folders |= {ENCRYPTED: self.encrypted} if self.encrypted else {}
+        locations = {name: f"{folder}/{name}" for name, folder in folders.items()}
         rows = pa.table({"site": list(_SITES) * 2, "dose": pa.array(range(4), pa.int64())})
-        locations = {name: f"{self.location}/{name}" for name in (PLAIN, FILTERED)}
-        locations |= {ENCRYPTED: f"{self.encrypted}/{ENCRYPTED}"} if self.encrypted else {}
-        self._write_log(LONG, ["dose"], self.files)
-        self._write_log(WIDE, [f"column_{number:06d}" for number in range(WIDE_COLUMNS)], 0)
-        for location in locations.values():
-            write_deltalake(location, rows, partition_by=["site"], storage_options=self.storage)
-        return locations | {name: f"{self.location}/{name}" for name in (LONG, WIDE)}
-
-    def _write_log(self, name: str, columns: Sequence[str], files: int) -> None:
-        fields = [{"name": column, "type": "long", "nullable": True, "metadata": {}} for column in columns]
-        schema = json.dumps({"type": "struct", "fields": fields})
-        metadata = {"id": name, "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
-        add = {"partitionValues": {}, "size": 1_000_000, "modificationTime": 0, "dataChange": True}
-        lines = [
-            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-            {"metaData": {**metadata, "partitionColumns": [], "configuration": {}}},
-            *({"add": {"path": f"part-{number:044d}.parquet", **add}} for number in range(files)),
+        for name in locations.keys() - {LONG, WIDE}:
+            write_deltalake(locations[name], rows, partition_by=["site"], storage_options=self.storage)
+        files = [
+            AddAction(f"part-{number:044d}.parquet", 1_000_000, {}, 0, data_change=True, stats="{}")
+            for number in range(self.files)
         ]
-        table = Location.parse(f"{self.location}/{name}")
-        key = f"{table.key_prefix}_delta_log/{0:020d}.json"
-        self.s3.put_object(Bucket=table.bucket, Key=key, Body="\n".join(map(json.dumps, lines)).encode())
+        for name, columns, actions in ((LONG, 1, files), (WIDE, WIDE_COLUMNS, [])):
+            schema = Schema([Field(f"column_{number:06d}", PrimitiveType("long")) for number in range(columns)])
+            create_table_with_add_actions(locations[name], schema, actions, storage_options=self.storage)
+        return locations
 
 
 def trial_folder(location: str) -> str:
     """Return the folder below a location that only trials use, because they delete it; raises InvalidParameter."""
-    if not location.startswith("s3://") or location == "s3://":
-        raise InvalidParameter(f"location '{location}' is not in a bucket: use s3://bucket/folder")
     return f"{Location.parse(location).uri}/deltaic-prove-trial"

@@ -1,7 +1,6 @@
 """The command `deltaic remove`: list what is deleted and what stays, then delete the stack."""
 
 import typer
-from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.operator import Operator, Yes
 from deltaic_ops.deploy.deployed_stack import delete_stack, deletion_commands, read_stack
@@ -21,8 +20,6 @@ def remove(cli: Operator, yes: Yes = False) -> None:
     """
     client = cli.connection.client("cloudformation")
     stack = read_stack(client, cli.connection.stack)
-    if not stack.is_deltaic:
-        raise InvalidParameter(f"stack '{stack.name}' is not a Deltaic stack: check --stack")
     deleted = len(stack.resources) - len(stack.retained)
     cli.note(f"{stack.name}: deletes {deleted} resources, and {stack.outputs.get('Endpoint', 'the endpoint')}")
     cli.note(f"keeps {', '.join(stack.retained) or 'no resources'}, and all data buckets")

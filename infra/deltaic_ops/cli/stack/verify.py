@@ -13,7 +13,7 @@ from deltaic.errors import InvalidParameter, NotFound
 from deltaic_ops.checks.endpoint_checks import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.endpoint_checks import verify as verification
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
+from deltaic_ops.inspection.findings import NO_ENDPOINT
 from deltaic_ops.rights.profile_file import read_profile
 
 _ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"
@@ -46,11 +46,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
         strangers = _strangers(cli, as_recipient) if as_recipient else []
         client = SharingClient(http, server, bearer, AGENT)
         checks = verification(client, [share] if share else [], strangers, tables)
-        findings = cli.findings(checks, _as_json)
-    failed = sum(not finding.holds for finding in findings)
-    cli.note(f"{len(findings) - failed} of {len(findings)} checks passed at {server}")
-    if failed:
-        raise typer.Exit(1)
+        cli.end(cli.findings(checks))
 
 
 @contextmanager
@@ -70,7 +66,3 @@ def _caller(cli: Operator, recipient: str, profile: Path | None, endpoint: str) 
 def _strangers(cli: Operator, recipient: str) -> list[str]:
     granted = {grant.share.lower() for grant in cli.admin.grants.of_recipient(recipient)}
     return [share.name for share in cli.admin.shares.list() if share.name.lower() not in granted][:1]
-
-
-def _as_json(finding: Finding) -> dict[str, object]:
-    return {"check": finding.check, "holds": finding.holds, "said": finding.said, "remedy": finding.remedy}
