@@ -11,9 +11,10 @@ from cli.conftest import Deltaic
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.checks.prove.probes import PRICES_USD
 from deltaic_ops.checks.prove.prove_report import read_results, write_report
-from deltaic_ops.checks.prove.prove_rows import ROWS, RowResult
+from deltaic_ops.checks.prove.prove_rows import ROWS
 from deltaic_ops.checks.prove.trial_catalog import READER, SHARE
 from deltaic_ops.deploy.sam_template import ROOT
+from deltaic_ops.inspection.findings import Finding, ok
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.deployments import Deployment
 
@@ -46,12 +47,16 @@ def test_prices_are_those_of_the_page_of_costs() -> None:
 
 
 def test_interrupted_report_is_continued_and_a_complete_one_is_not(tmp_path: Path) -> None:
-    report, made = tmp_path / "proof", [RowResult("a", "ok", "y"), RowResult("b", "failed", "<z>")]
-    write_report(report, {"stack": "s", "complete": False, "rows": made})
-    assert read_results(report, "s") == {"a": made[0]}
+    report, made = tmp_path / "proof", [ok("The layer", "y"), Finding("Removal", "failed", "<z>", "remove it")]
+    write_report(report, {"stack": "s", "complete": False}, made)
+    assert read_results(report, "s") == {"The layer": made[0]}
     assert read_results(report, "another") == {}
     assert "&lt;z&gt;" in report.with_suffix(".html").read_text()
-    write_report(report, {"stack": "s", "complete": True, "rows": made})
+    assert json.loads(report.with_suffix(".json").read_text())["rows"][1] == {
+        "row": "Removal", "verdict": "failed", "seen": "<z>", "remedy": "remove it",
+        "expected": "tables and key are kept",
+    }  # fmt: skip
+    write_report(report, {"stack": "s", "complete": True}, made)
     assert read_results(report, "s") == {}
     report.with_suffix(".json").write_text('{"stack": "s", "rows": [')
     assert read_results(report, "s") == {}

@@ -20,12 +20,12 @@ from deltaic_ops.checks.doctor.bucket_checks import check_table_buckets
 from deltaic_ops.checks.doctor.examination import examine
 from deltaic_ops.checks.endpoint_checks import AGENT, verify
 from deltaic_ops.checks.prove.probes import Trial
-from deltaic_ops.checks.prove.prove_rows import ROWS, RowResult, results
+from deltaic_ops.checks.prove.prove_rows import ROWS, results
 from deltaic_ops.checks.prove.trial_catalog import ENCRYPTED, PLAIN, SCHEMA, SHARE, TrialCatalog
 from deltaic_ops.cli.operator import GlobalOptions, Operator
 from deltaic_ops.cli.stack.doctor import check_context
 from deltaic_ops.deploy.deployed_stack import read_stack
-from deltaic_ops.inspection.findings import Finding
+from deltaic_ops.inspection.findings import Finding, ok
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.deployments import Deployment
 from deploy.test_doctor import (
@@ -92,7 +92,7 @@ def proof(
 
 def outcomes(trial: Trial, findings: list[Finding], probed: str) -> dict[str, str]:
     """Return the outcome of each row; rows with probes are taken as passed, except for `probed`."""
-    passed = RowResult("", "ok", "")
+    passed = ok("", "")
     known = {row.name: passed for row in ROWS if callable(row.check) and row.name != probed}
     return {row.name: result.verdict for row, result in zip(ROWS, results(trial, findings, known), strict=True)}
 

@@ -158,10 +158,7 @@ class Catalog:
         def get_page(token: str) -> Reply:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
 
-        def next_token(reply: Reply) -> str:
-            return str(reply.fields.get("nextPageToken") or "") if reply.status == OK else ""
-
-        return all_pages(get_page, next_token)
+        return all_pages(get_page, lambda page: str(page.fields.get("nextPageToken") or ""))
 
     @cached_property
     def shares(self) -> list[str]:

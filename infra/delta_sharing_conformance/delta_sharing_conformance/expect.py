@@ -45,8 +45,7 @@ def error(reply: Reply, *statuses: int) -> Reply:
 def error_body(reply: Reply) -> Reply:
     """Expect a JSON body with `errorCode` and `message`, and return the response."""
     that(reply.media.startswith(JSON), f"{reply} with Content-Type {reply.media or 'none'}, not {JSON}")
-    fields = reply.fields
-    missing = [name for name in ("errorCode", "message") if not isinstance(fields.get(name), str)]
+    missing = [name for name in ("errorCode", "message") if not isinstance(reply.fields.get(name), str)]
     that(not missing, f"{reply} without {' and '.join(missing)} in its body")
     return reply
 

@@ -10,6 +10,7 @@ from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.errors import Conflict, NotFound
 
 from deltaic_ops.deploy.intrinsics import Resolver
+from deltaic_ops.deploy.outputs import describe_stack
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -43,29 +44,24 @@ class DeployedStack:
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     """Read a stack; raises NotFound if it is missing or no Deltaic stack, and other AWS errors as operator errors."""
     try:
-        [description] = client.describe_stacks(StackName=name)["Stacks"]
+        status, parameters, outputs = describe_stack(client, name)
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
         summaries = [resource for page in pages for resource in page["StackResourceSummaries"]]
         template: Any = client.get_template(StackName=name, TemplateStage="Processed")["TemplateBody"]
-    except ClientError as error:
-        if error.response["Error"].get("Code") != "ValidationError":
-            raise to_operator_error(error) from error
-        raise NotFound(f"there is no stack '{name}' in this account and region") from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ClientError) as error:
         raise to_operator_error(error) from error
     resources = {resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "") for resource in summaries}
     if not resources.keys() >= _STATE_RESOURCES:
         raise NotFound(f"stack '{name}' is not a Deltaic stack: check --stack")
-    parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
     declared: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
     summaries.sort(key=itemgetter("ResourceType", "LogicalResourceId"))
     policies = {logical_id: resource.get("DeletionPolicy") for logical_id, resource in declared.items()}
     retained = [item for item in summaries if policies.get(item["LogicalResourceId"]) in _RETAINING_POLICIES]
     return DeployedStack(
         name=name,
-        status=str(description["StackStatus"]),
+        status=status,
         parameters=parameters,
-        outputs={item["OutputKey"]: item["OutputValue"] for item in description.get("Outputs", [])},
+        outputs=outputs,
         resources=resources,
         packages=dict(_packages(declared, resources, Resolver({}, {}, parameters))),
         retained={resources[item["LogicalResourceId"]]: item["ResourceType"] for item in retained},

@@ -64,8 +64,8 @@ _JOBS_OUTPUTS = {
 }
 
 
-def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) -> StackOutputs:
-    """Return the outputs of a stack; raises NotFound if it does not exist or is not a Deltaic stack."""
+def describe_stack(client: "CloudFormationClient", stack: str) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Return the status, the parameters and the outputs of a stack; raises NotFound if it does not exist."""
     from botocore.exceptions import ClientError
 
     try:
@@ -75,14 +75,20 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
         if error.response["Error"].get("Code") != "ValidationError":
             raise
         raise NotFound(f"there is no stack '{stack}' in this account and region: check --stack and --region") from error
-    values = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
+    parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
+    return description["StackStatus"], parameters, outputs
+
+
+def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) -> StackOutputs:
+    """Return the outputs of a stack; raises NotFound if it does not exist or is not a Deltaic stack."""
+    _, parameters, values = describe_stack(client, stack)
     missing = sorted(key for key in _OUTPUTS.values() if key not in values)
     if missing:
         raise NotFound(f"stack '{stack}' has no output {', '.join(missing)}: check that it is a deployed Deltaic stack")
     jobs = None
     if all(key in values for key in _JOBS_OUTPUTS.values()):
         jobs = JobsOutputs(**{field: values[key] for field, key in _JOBS_OUTPUTS.items()})
-    parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
     ttl = int(parameters.get("UrlTtlSeconds") or Settings().url_ttl_seconds)
     return StackOutputs(
         **{field: values[key] for field, key in _OUTPUTS.items()},

@@ -48,33 +48,33 @@ def folder_limits(schema: SharedSchema) -> Iterator[str]:
             )
     if unsupported := unsupported_in_folders(schema):
         yield f"deltalake and polars cannot read {', '.join(sorted(unsupported))}: add access mode url"
-    odd = set(schema.metadata.partition_columns)
-    odd -= {name for name, kind in schema.types.items() if kind.startswith(_SAFE_IN_PATHS)}
-    if odd:
+    partitions = sorted(schema.metadata.partition_columns)
+    if odd := [name for name in partitions if not schema.types.get(name, "").startswith(_SAFE_IN_PATHS)]:
         yield (
-            f"values of {', '.join(sorted(odd))} may put a space or a non-ASCII letter into paths, and polars does not "
+            f"values of {', '.join(odd)} may put a space or a non-ASCII letter into paths, and polars does not "
             "find such files; QueryBuilder of deltalake does"
         )
 
 
-def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
-    """Yield the reason why Iceberg clients cannot read a table with this schema; nothing if they can."""
+def iceberg_refusal(schema: SharedSchema) -> str:
+    """Return the reason why Iceberg clients cannot read a table with this schema; empty if they can."""
     from deltaic.iceberg.table_schema import iceberg_schema
 
     try:
         iceberg_schema(schema.metadata)
     except DeltaicError as refusal:
-        yield refusal.message
+        return refusal.message
+    return ""
 
 
 def iceberg_limits(schema: SharedSchema) -> Iterator[str]:
-    """Yield limitations for Iceberg clients: why they cannot read the table, or what some of them misread."""
-    refusals = list(incompatible_with_iceberg(schema))
-    yield from refusals or misread_by_iceberg_clients(schema)
+    """Yield why Iceberg clients cannot read a table, or where they return nulls without an error.
 
-
-def misread_by_iceberg_clients(schema: SharedSchema) -> Iterator[str]:
-    """Yield where Iceberg clients return nulls without an error (pyiceberg-core 0.11, ClickHouse 26.9)."""
+    The latter concerns pyiceberg-core 0.11 and ClickHouse 26.9.
+    """
+    if refusal := iceberg_refusal(schema):
+        yield refusal
+        return
     is_mapped = COLUMN_MAPPING in live_features(schema.protocol, schema.metadata)
     nested = [] if is_mapped else [name for name, kind in schema.types.items() if kind.startswith(_NESTED)]
     if columns := [*schema.metadata.partition_columns, *nested]:

@@ -9,8 +9,6 @@ from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavaila
 
 Verdict = Literal["ok", "warning", "failed", "not tried"]
 
-NO_ENDPOINT = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
-
 _UNSUPPORTED = {"400", "404", "501", "InternalError", "InvalidAction", "NotImplemented", "UnknownOperationException"}
 """Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code, or fail."""
 

@@ -10,9 +10,9 @@ from deltaic.delta.features import PARQUET_MISREADS
 
 from deltaic_ops.inspection.client_limits import (
     folder_limits,
-    incompatible_with_iceberg,
+    iceberg_limits,
+    iceberg_refusal,
     is_odd,
-    misread_by_iceberg_clients,
     unsupported_in_folders,
 )
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
@@ -50,17 +50,12 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
         "; ".join(folder_limits(schema)) if by_folder else _folder_remark(table),
     )
     is_iceberg = table is not None and table.format == "iceberg"
-    unread = [] if is_iceberg else list(incompatible_with_iceberg(schema))
-    open_to_iceberg = table is None or bool(table.iceberg)
-    if not open_to_iceberg:
-        limits = ["needs --iceberg signed" + " --access-mode dir" * is_iceberg]
+    refusal = "" if is_iceberg else iceberg_refusal(schema)
+    if table is not None and not table.iceberg:
+        can_read, remark = False, refusal or "needs --iceberg signed" + " --access-mode dir" * is_iceberg
     else:
-        limits = [] if is_iceberg else list(misread_by_iceberg_clients(schema))
-    yield ClientReads(
-        "Iceberg: pyiceberg, Spark, DuckDB",
-        open_to_iceberg and not unread,
-        "; ".join(unread or limits),
-    )
+        can_read, remark = not refusal, "" if is_iceberg else "; ".join(iceberg_limits(schema))
+    yield ClientReads("Iceberg: pyiceberg, Spark, DuckDB", can_read, remark)
 
 
 def _folder_remark(table: Table | None) -> str:

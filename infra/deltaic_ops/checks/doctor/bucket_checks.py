@@ -55,15 +55,15 @@ def check_permission(bucket: str, table: str, arns: Sequence[str]) -> Finding:
     )
 
 
-def check_region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
-    """Check that a bucket exists, in the region for which the stack signs URLs."""
+def check_region(client: "S3Client", bucket: str) -> Iterator[Finding]:
+    """Check that a bucket exists, in the client's region, for which the stack signs URLs."""
     check = f"finds bucket {bucket} in the stack's region"
     remedy = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
 
     def read_region() -> Finding:
         constraint: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
         actual = {None: "us-east-1", "EU": "eu-west-1"}.get(constraint, str(constraint))
-        return judge(check, actual, remedy.format(actual), holds=actual == expected)
+        return judge(check, actual, remedy.format(actual), holds=actual == client.meta.region_name)
 
     yield from ask(check, f"check the name of bucket {bucket}, and its account", read_region)
 

@@ -19,8 +19,6 @@ CHECK = "runs the code of this installation"
 _TAIL = 4_000_000
 """Number of bytes read at the end of a zip file; they contain its directory, with the CRC-32 of each file."""
 
-_LAYER = ROOT / "functions" / "layer" / "deltaic"
-
 
 def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
     """Compare the deployed functions and layer with those of this installation: a checkout, or a release's wheel."""
@@ -30,15 +28,13 @@ def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
 def _compare(client: "S3Client", stack: DeployedStack) -> Finding:
     declared, compared, differing = read(TEMPLATE)["Resources"], 0, []
     for logical_id, (bucket, key) in sorted(stack.packages.items()):
-        if folder := declared.get(logical_id, {}).get("Properties", {}).get("CodeUri"):
-            local = folder_checksums(ROOT / folder, "")
-            deployed = archive_checksums(client, bucket, key)
-        elif logical_id.startswith("DeltaicLayer"):
-            local = folder_checksums(_LAYER, "python/deltaic/")
-            packed = archive_checksums(client, bucket, key)
-            deployed = {name: packed[name] for name in packed if name.startswith("python/deltaic/")}
-        else:
+        folder, prefix = declared.get(logical_id, {}).get("Properties", {}).get("CodeUri"), ""
+        if logical_id.startswith("DeltaicLayer"):
+            folder, prefix = "functions/layer/deltaic", "python/deltaic/"
+        if folder is None:
             continue
+        local, packed = folder_checksums(ROOT / folder, prefix), archive_checksums(client, bucket, key)
+        deployed = {name: crc for name, crc in packed.items() if name.startswith(prefix)}
         compared += 1
         if local != deployed:
             name = min(name for name in local.keys() | deployed.keys() if local.get(name) != deployed.get(name))

@@ -18,7 +18,7 @@ from deltaic_ops.checks.doctor.filters import check_filters, check_folder_access
 from deltaic_ops.checks.doctor.folder_checks import check_assets
 from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
-from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_tried
+from deltaic_ops.inspection.findings import Finding, judge, not_tried
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
@@ -37,7 +37,6 @@ class CheckContext:
     """Reads shared tables and folders with the operator's credentials."""
 
     stack: str
-    region: str
     catalog_table: str
     tokens_table: str
     endpoint: str
@@ -114,7 +113,7 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
             yield bucket_checks.check_permission(bucket, table, stack.list_parameter("DataBuckets"))
         yield from bucket_checks.check_table_buckets(iceberg, stack.list_parameter("TableBuckets"))
     for bucket in buckets:
-        yield from bucket_checks.check_region(target.client("s3"), bucket, target.region)
+        yield from bucket_checks.check_region(target.client("s3"), bucket)
         if target.endpoint and parameters.get("Explore", "enabled") == "enabled":
             yield from bucket_checks.check_cors(target.client("s3"), bucket, target.endpoint)
     views = [view for share in shares for view in admin.views.list(share)]
@@ -135,7 +134,8 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     if not sample:
         yield not_tried("reads a shared table", "no share has tables")
     elif not target.endpoint:
-        yield not_tried("reads a shared table", NO_ENDPOINT)
+        reason = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
+        yield not_tried("reads a shared table", reason)
     else:
         yield from _read_tables(target, sample, parameters)
 

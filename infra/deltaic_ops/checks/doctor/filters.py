@@ -21,16 +21,14 @@ def check_filters(
 
     A failure means that recipients get errors, not too many rows: the server rejects requests with unsuitable filters.
     """
+    filtered = [grant for grant in grants if grant.partition_filter]
     for table in tables:
-        is_filtered = bool(table.partition_filter or table.hidden_columns)
-        filtered = [grant for grant in grants if grant.partition_filter]
-        schema = None
-        if is_filtered or filtered:
-            schema_or_error = schemas.get(table.title)
-            if not isinstance(schema_or_error, SharedSchema):
+        schema_or_error = schemas.get(table.title)
+        schema = schema_or_error if isinstance(schema_or_error, SharedSchema) else None
+        if table.partition_filter or table.hidden_columns or filtered:
+            if schema is None:
                 yield not_tried(f"filters match {table.title}", "its log could not be read")
                 continue
-            schema = schema_or_error
             yield from _check_match(table, filtered, schema)
         if table.partition_filter or filtered or table.view_properties:
             yield _check_properties(table, grants, recipients, schema)

@@ -1,7 +1,8 @@
 """Check the signing role and the roles of storages: who can assume them, and which recipients they deny."""
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.items import Recipient, Storage
@@ -32,14 +33,11 @@ def check_signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Fi
 
 def _check_trust(client: "IAMClient", stack: DeployedStack) -> Finding:
     policy: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
-    trusted = {
-        principal
-        for statement in policy.get("Statement", [])
-        if statement.get("Effect") == "Allow" and "sts:AssumeRole" in _list(statement.get("Action"))
-        for principal in _list(statement.get("Principal", {}).get("AWS"))
-    }
-    roles = _arns(client, stack)
-    missing = [name for name, arn in roles.items() if arn not in trusted]
+    statements = [
+        each for each in policy["Statement"] if each["Effect"] == "Allow" and "sts:AssumeRole" in each["Action"]
+    ]
+    trusted, roles = json.dumps([statement["Principal"] for statement in statements]), _arns(client, stack)
+    missing = [name for name, arn in roles.items() if f'"{arn}"' not in trusted]
     return judge(
         _TRUSTS,
         f"not trusted: the role of {', '.join(missing)}" if missing else f"{len(roles)} functions",
@@ -83,12 +81,6 @@ def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> It
             else:
                 remedy = f"deploy with StorageRoles={','.join([*allowed, storage.role_arn])}"
                 yield Finding(check, "failed", f"{storage.role_arn} is not in StorageRoles", remedy)
-
-
-def _list(value: Any) -> Sequence[Any]:
-    if value is None:
-        return []
-    return [value] if isinstance(value, str) else list(value)
 
 
 def check_denials(

@@ -3,10 +3,12 @@
 import socket
 import statistics
 import time
+import timeit
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,8 +21,6 @@ from deltaic_ops.checks.doctor.table_reads import check_streaming
 from deltaic_ops.checks.prove.trial_catalog import LONG, PLAIN, SCHEMA, SHARE, WIDE, TrialCatalog
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 
-CACHE_SECONDS = 75.0
-"""Longest time after which a revoked token must be refused: the authorizer's cache, and a margin."""
 LARGE_BYTES = 3_000_000
 PRICES_USD = {"requests": 3.5e-6, "invocations": 0.2e-6, "GB-seconds": 0.0000133334, "read units": 0.125e-6}
 """List prices (docs/costs.md)."""
@@ -30,9 +30,6 @@ _BURSTS, _PARALLEL = 3, 64
 _POLL_SECONDS = 2.0
 _WARM_REQUESTS = 5
 _TEN_MINUTES = timedelta(minutes=10)
-_ATTACK = {"X-Proof": "${jndi:ldap://127.0.0.1/proof}"}
-"""Header that AWS's rules of known bad inputs block (Log4JRCE_HEADER)."""
-_RANGE = "bytes=0-0"
 Seen = tuple[bool | None, str, str]
 """Whether a row holds (None if that cannot be seen here), the observation, and the remedy."""
 
@@ -48,7 +45,8 @@ class Trial:
     client: SharingClient
     on_aws: bool
     """Whether the stack is on AWS; emulators lack some of its limits."""
-    cache_seconds: float = CACHE_SECONDS
+    cache_seconds: float = 75.0
+    """Longest time after which a revoked token must be refused: the authorizer's cache, and a margin."""
 
 
 def path_of(table: str) -> str:
@@ -142,8 +140,9 @@ def check_throttle(trial: Trial) -> Seen:
 
 def check_firewall(trial: Trial) -> Seen:
     """Send a request that the firewall must block, in the protocol's format."""
-    reply = trial.client.ask("GET", "/shares", headers=_ATTACK)
-    holds = reply.status == httpx.codes.FORBIDDEN and "errorCode" in (reply.json or {})
+    attack = {"X-Proof": "${jndi:ldap://127.0.0.1/proof}"}  # blocked by AWS's rule Log4JRCE_HEADER
+    reply = trial.client.ask("GET", "/shares", headers=attack)
+    holds = reply.status == httpx.codes.FORBIDDEN and "errorCode" in reply.fields
     return holds, f"{reply.status}", "deploy again, or check the rules of your own web ACL"
 
 
@@ -151,9 +150,10 @@ def check_if_range(trial: Trial) -> Seen:
     """Send an unsigned If-Range with a signed Range: the answer must be the range, not the whole object."""
     s3, table = trial.target.client("s3"), Location.parse(f"{trial.catalog.location}/{PLAIN}")
     files = s3.list_objects_v2(Bucket=table.bucket, Prefix=f"{table.key_prefix}site=")["Contents"]
-    parameters = {"Bucket": table.bucket, "Key": files[0]["Key"], "Range": _RANGE}
+    signed = {"Range": "bytes=0-0"}
+    parameters = {"Bucket": table.bucket, "Key": files[0]["Key"], **signed}
     url = s3.generate_presigned_url("get_object", Params=parameters, ExpiresIn=60)
-    response = trial.client.http.get(url, headers={"Range": _RANGE, "If-Range": '"another"'})
+    response = trial.client.http.get(url, headers={**signed, "If-Range": '"another"'})
     holds = response.status_code in {httpx.codes.PARTIAL_CONTENT, httpx.codes.FORBIDDEN}
     return holds, f"{response.status_code}, {len(response.content)} bytes", "do not rely on signed ranges"
 
@@ -221,7 +221,7 @@ def check_access_log(trial: Trial) -> Seen:
     s3, remedy = trial.target.client("s3"), "downloads belong to no recipient; requests are still reported"
     settings = s3.get_bucket_logging(Bucket=Location.parse(trial.catalog.location).bucket).get("LoggingEnabled", {})
     bucket, prefix = settings.get("TargetBucket"), settings.get("TargetPrefix")
-    logs = s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents") if settings else None
+    logs = bucket and s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents")
     if not logs:
         return None, "the bucket has no access log, or S3 has not delivered it yet", remedy
     lines = s3.get_object(Bucket=bucket, Key=logs[-1]["Key"])["Body"].read().decode(errors="replace").splitlines()
@@ -277,13 +277,9 @@ def check_retained(trial: Trial) -> Seen:
 def latencies(trial: Trial) -> dict[str, float]:
     """Return the seconds of the first request to some endpoints (cold after a deployment), and the median of others."""
     times: dict[str, float] = {}
-    for name in ("version", "metadata", "query"):
-        seconds = []
-        for _ in range(_WARM_REQUESTS + 1):
-            started_at = time.perf_counter()
-            verb, body = ("POST", b"{}") if name == "query" else ("GET", None)
-            trial.client.ask(verb, f"{path_of(PLAIN)}/{name}", body=body, capabilities=BOTH)
-            seconds.append(time.perf_counter() - started_at)
-        times[f"seconds of the first {name}"] = round(seconds[0], 3)
-        times[f"seconds of a later {name}"] = round(statistics.median(seconds[1:]), 3)
+    for name, verb, body in (("version", "GET", None), ("metadata", "GET", None), ("query", "POST", {})):
+        request = partial(trial.client.ask, verb, f"{path_of(PLAIN)}/{name}", body=body, capabilities=BOTH)
+        first, *later = timeit.repeat(request, number=1, repeat=_WARM_REQUESTS + 1)
+        times[f"seconds of the first {name}"] = round(first, 3)
+        times[f"seconds of a later {name}"] = round(statistics.median(later), 3)
     return times

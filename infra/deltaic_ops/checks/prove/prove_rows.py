@@ -10,7 +10,7 @@ import httpx
 from deltaic_ops.checks.prove import probes
 from deltaic_ops.checks.prove.probes import Seen, Trial
 from deltaic_ops.checks.prove.trial_catalog import ENCRYPTED, FILTERED, PLAIN
-from deltaic_ops.inspection.findings import Finding, Verdict, ask
+from deltaic_ops.inspection.findings import Finding, Verdict, ask, not_tried
 
 _OFF = frozenset({"", "disabled", "Disabled", "ipv4"})
 """Values of parameters with which a stack does not have a row's feature."""
@@ -28,17 +28,6 @@ class Row:
     """Parameter of the stack that enables the feature of the row."""
     only_aws: bool = False
     """Whether no emulator has the feature."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowResult:
-    """Result of a row, as the report has it."""
-
-    row: str
-    verdict: Verdict
-    seen: str
-    remedy: str = ""
-    expected: str = ""
 
 
 ROWS = (
@@ -77,20 +66,20 @@ ROWS = (
 
 
 def results(
-    trial: Trial, findings: Iterable[Finding], earlier: Mapping[str, RowResult] | None = None
-) -> Iterator[RowResult]:
-    """Yield the result of each row, in order; results of an `earlier` run are kept."""
+    trial: Trial, findings: Iterable[Finding], earlier: Mapping[str, Finding] | None = None
+) -> Iterator[Finding]:
+    """Yield the result of each row, in order, named like the row; results of an `earlier` run are kept."""
     made = list(findings)
     for row in ROWS:
         yield (earlier or {}).get(row.name) or _result(row, trial, made)
 
 
-def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
+def _result(row: Row, trial: Trial, findings: list[Finding]) -> Finding:
     value = trial.stack.parameters.get(row.parameter, "")
     if row.parameter and value in _OFF:
-        return RowResult(row.name, "not tried", f"{row.parameter}={value or '(empty)'}", "", row.expected)
+        return not_tried(row.name, f"{row.parameter}={value or '(empty)'}")
     if row.only_aws and not trial.on_aws:
-        return RowResult(row.name, "not tried", "emulators of AWS do not have it", "", row.expected)
+        return not_tried(row.name, "emulators of AWS do not have it")
     if callable(row.check):
         relevant = list(_run(row.check, row.expected, trial))
     else:
@@ -99,7 +88,7 @@ def _result(row: Row, trial: Trial, findings: list[Finding]) -> RowResult:
     verdict: Verdict = "failed" if failed else "ok" if any(finding.holds for finding in relevant) else "not tried"
     seen = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
     remedy = "; ".join(dict.fromkeys(finding.remedy for finding in failed))
-    return RowResult(row.name, verdict, seen or "no table of this kind is shared", remedy, row.expected)
+    return Finding(row.name, verdict, seen or "no table of this kind is shared", remedy)
 
 
 def _decides(row: Row, finding: Finding) -> bool:

@@ -41,7 +41,6 @@ def check_context(cli: Operator, endpoint: str) -> CheckContext:
         admin=cli.admin,
         schemas=cli.schemas,
         stack=connection.stack,
-        region=connection.region,
         catalog_table=connection.catalog_table,
         tokens_table=connection.tokens_table,
         endpoint=(endpoint or connection.sharing_endpoint).rstrip("/"),

@@ -34,7 +34,6 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     from deltaic_ops.checks.prove.probes import MOST_USD
     from deltaic_ops.checks.prove.prove_report import check_rows
     from deltaic_ops.checks.prove.trial_catalog import TrialCatalog, trial_folder
-    from deltaic_ops.inspection.findings import Finding
 
     context = check_context(cli, cli.sharing_endpoint(None))
     encrypted, storage = trial_folder(encrypted_location) if encrypted_location else "", cli.connection.storage_options
@@ -42,7 +41,6 @@ def prove(  # noqa: PLR0913, PLR0917 -- options of the trial
     cli.note(f"writes {files * 250 // 1_000_000 + 8} MB to {catalog.location}, and deletes it at the end")
     cli.note(f"sends about 1,000 requests to {context.stack}: takes three minutes, costs less than {MOST_USD:.2f} USD")
     cli.confirm(f"Prove stack {context.stack}?", yes=yes)
-    rows = check_rows(context, catalog, report)
-    findings = cli.findings(Finding(row.row, row.verdict, row.seen, row.remedy) for row in rows)
+    results = cli.findings(check_rows(context, catalog, report))
     cli.note(f"wrote {report.with_suffix('.html')} and {report.with_suffix('.json')}")
-    cli.end(findings)
+    cli.end(results)

@@ -8,12 +8,11 @@ from typing import Annotated
 import httpx
 import typer
 from delta_sharing_conformance.client import SharingClient
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter
 
 from deltaic_ops.checks.endpoint_checks import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.endpoint_checks import verify as verification
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.inspection.findings import NO_ENDPOINT
 from deltaic_ops.rights.profile_file import read_profile
 
 _ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"
@@ -56,9 +55,7 @@ def _caller(cli: Operator, recipient: str, profile: Path | None, endpoint: str) 
         profile_endpoint, bearer = read_profile(profile)
         yield (endpoint or profile_endpoint).rstrip("/"), bearer
         return
-    server = (endpoint or cli.connection.sharing_endpoint).rstrip("/")
-    if not server:
-        raise NotFound(NO_ENDPOINT)
+    server = cli.sharing_endpoint(endpoint)
     with cli.admin.tokens.for_checks(cli.admin.recipients.get(recipient)) as bearer:
         yield server, bearer
 
