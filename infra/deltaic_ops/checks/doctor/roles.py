@@ -12,7 +12,7 @@ from deltaic.storage.sessions import tag_value
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import TEMPLATE
-from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_tried, ok
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_tried
 from deltaic_ops.rights.credential_denial import Denials, roles_of
 
 if TYPE_CHECKING:
@@ -75,12 +75,9 @@ def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> It
     allowed = stack.list_parameter("StorageRoles")
     for storage in storages:
         if storage.role_arn:
-            check = f"can assume the role of storage {storage.name}"
-            if storage.role_arn in allowed:
-                yield ok(check, storage.role_arn)
-            else:
-                remedy = f"deploy with StorageRoles={','.join([*allowed, storage.role_arn])}"
-                yield Finding(check, "failed", f"{storage.role_arn} is not in StorageRoles", remedy)
+            check, holds = f"can assume the role of storage {storage.name}", storage.role_arn in allowed
+            remedy = f"deploy with StorageRoles={','.join([*allowed, storage.role_arn])}"
+            yield judge(check, f"{storage.role_arn}, {'' if holds else 'not '}in StorageRoles", remedy, holds=holds)
 
 
 def check_denials(

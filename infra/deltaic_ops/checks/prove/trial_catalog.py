@@ -56,10 +56,9 @@ class TrialCatalog:
             raise to_operator_error(error) from error
 
     def _create(self) -> Recipient:
-        locations = self._write_tables()
         self.admin.shares.create(SHARE, comment=COMMENT)
         self.admin.schemas.create(SHARE, SCHEMA)
-        for table, location in locations.items():
+        for table, location in self._write_tables().items():
             self.admin.tables.create(SHARE, SCHEMA, table, location, **_OPTIONS.get(table, {}))
         recipient = self.admin.recipients.create(READER, properties={"site": _SITES[0]})
         self.admin.grants.create(READER, SHARE)

@@ -1,7 +1,6 @@
 """The command `deltaic verify`: check the endpoint as a recipient would use it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -38,28 +37,15 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
     """
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("missing recipient: use --as RECIPIENT or --profile FILE")
-    with (
-        _caller(cli, as_recipient, profile, endpoint) as (server, bearer),
-        httpx.Client(timeout=TIMEOUT_SECONDS) as http,
-    ):
-        strangers = _strangers(cli, as_recipient) if as_recipient else []
-        client = SharingClient(http, server, bearer, AGENT)
-        checks = verification(client, [share] if share else [], strangers, tables)
-        cli.end(cli.findings(checks))
-
-
-@contextmanager
-def _caller(cli: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
-    """Yield the sharing endpoint and a recipient's token for it; a temporary token is deleted afterwards."""
+    bearers: AbstractContextManager[str]
     if profile is not None:
-        profile_endpoint, bearer = read_profile(profile)
-        yield (endpoint or profile_endpoint).rstrip("/"), bearer
-        return
-    server = cli.sharing_endpoint(endpoint)
-    with cli.admin.tokens.for_checks(cli.admin.recipients.get(recipient)) as bearer:
-        yield server, bearer
-
-
-def _strangers(cli: Operator, recipient: str) -> list[str]:
-    granted = {grant.share.lower() for grant in cli.admin.grants.of_recipient(recipient)}
-    return [share.name for share in cli.admin.shares.list() if share.name.lower() not in granted][:1]
+        profile_endpoint, token = read_profile(profile)
+        server, bearers, strangers = (endpoint or profile_endpoint).rstrip("/"), nullcontext(token), []
+    else:
+        server = cli.sharing_endpoint(endpoint)
+        bearers = cli.admin.tokens.for_checks(cli.admin.recipients.get(as_recipient))
+        granted = {grant.share.lower() for grant in cli.admin.grants.of_recipient(as_recipient)}
+        strangers = [each.name for each in cli.admin.shares.list() if each.name.lower() not in granted][:1]
+    with bearers as bearer, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
+        client = SharingClient(http, server, bearer, AGENT)
+        cli.end(cli.findings(verification(client, [share] if share else [], strangers, tables)))
