@@ -71,7 +71,7 @@ def _check_match(table: Table, filtered: Sequence[Grant], schema: SharedSchema) 
 
 
 def _error_message(check: Callable[[Any, SharedSchema], object], value: Any, schema: SharedSchema) -> str:
-    """Return why a row filter or hidden columns do not match a table; empty if they match, or if there are none."""
+    """Return the reason why a row filter or hidden columns do not match a table; empty if they do."""
     try:
         if value:
             check(value, schema)
