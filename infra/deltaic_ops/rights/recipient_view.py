@@ -78,8 +78,7 @@ def visible_entries(admin: CatalogAdmin, reader: CatalogReader, recipient: Recip
 
 def access_text(table: Table) -> str:
     """Return the access modes of a table as a string, for example `url, Iceberg (signed)`."""
-    modes = () if table.format == "iceberg" and "url" not in table.access_modes else table.client_modes
-    return ", ".join([*modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
+    return ", ".join([*table.client_modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
 
 
 def _visible_table(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> VisibleTable:

@@ -144,8 +144,8 @@ class Table(SchemaEntry, frozen=True, kw_only=True):
 
     @property
     def client_modes(self) -> tuple[AccessMode, ...]:
-        """Access modes for Delta Sharing clients: they cannot read an Iceberg table's folder by themselves."""
-        return ("url",) if self.format == "iceberg" and "url" in self.access_modes else self.access_modes
+        """Access modes in which Delta Sharing clients can read the table: not the folder of an Iceberg table."""
+        return tuple(mode for mode in self.access_modes if mode == "url" or self.format == "delta")
 
     @property
     def is_filtered(self) -> bool:

@@ -58,7 +58,7 @@ def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_
     """
     catalog = sharing.catalog_for(caller)
     table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listing_entry
-    formats = ["delta"] if table.format == "delta" or "url" in table.access_modes else []
+    formats = ["delta"] if table.client_modes else []
     if is_offered(table) and (serves_iceberg or not formats):
         formats.append("iceberg")
     return json_bodies.encode({**_table(table), "format": ",".join(formats)})
@@ -105,7 +105,7 @@ def _schema(schema: Schema) -> dict[str, object]:
 
 
 def _table(table: Table) -> dict[str, object]:
-    by_directory = "dir" in table.client_modes
+    modes = table.client_modes or table.access_modes
     return json_bodies.present(
         name=table.name,
         schema=table.schema_name,
@@ -113,7 +113,7 @@ def _table(table: Table) -> dict[str, object]:
         shareId=table.share_id,
         id=table.id,
         # Only recipients with directory access get the location (PROTOCOL.md: required for `dir`).
-        location=table.location if by_directory else None,
-        auxiliaryLocations=(list(table.auxiliary_locations) or None) if by_directory else None,
-        accessModes=list(table.client_modes) or None,
+        location=table.location if "dir" in modes else None,
+        auxiliaryLocations=(list(table.auxiliary_locations) or None) if "dir" in modes else None,
+        accessModes=list(modes) or None,
     )

@@ -155,7 +155,7 @@ class SharedTable(msgspec.Struct, frozen=True):
 
     def require_client_files(self) -> None:
         """Raise UnsupportedOperation for an Iceberg table whose files are not shared by URL."""
-        if self.entry.format != "delta" and "url" not in self.access_modes:
+        if not self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is an Iceberg table: read it with an Iceberg client, at the "
                 "icebergEndpoint of your profile."
