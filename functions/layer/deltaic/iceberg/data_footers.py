@@ -120,14 +120,8 @@ def _check_fields(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], p
 def _check_below(kind: Any, mapping: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> None:
     if pa.types.is_struct(kind):
         _check_fields(list(kind), mapping, path)
-    elif pa.types.is_map(kind):
-        _check_parts([kind.key_field, kind.item_field], mapping, path)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        _check_parts([kind.value_field], mapping, path)
-
-
-def _check_parts(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> None:
-    """Check array elements, or map keys and values, which clients match by position instead of by name."""
-    for field, mapped_field in zip(fields, mapping, strict=True):
-        renamed = field.with_name(mapped_field["names"][0])
-        _check_fields([renamed], [mapped_field], path)
+    elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        # Clients match array elements, or map keys and values, by position instead of by name.
+        parts = [kind.key_field, kind.item_field] if pa.types.is_map(kind) else [kind.value_field]
+        names = [mapped_field["names"][0] for mapped_field in mapping]
+        _check_fields([part.with_name(name) for part, name in zip(parts, names, strict=True)], mapping, path)
