@@ -31,11 +31,6 @@ class SourceSnapshot(msgspec.Struct, frozen=True, rename="kebab"):
     summary: dict[str, str] = {}
 
 
-class _LogEntry(msgspec.Struct, frozen=True, rename="kebab"):
-    timestamp_ms: int
-    snapshot_id: int
-
-
 class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     """Decoded metadata of an Iceberg table; unknown fields are ignored."""
 
@@ -50,7 +45,8 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     default_spec_id: int = 0
     current_snapshot_id: int | None = None
     snapshots: list[SourceSnapshot] = []
-    snapshot_log: list[_LogEntry] = []
+    snapshot_log: list[SourceSnapshot] = []
+    """When which snapshot became current, without their other fields."""
     properties: dict[str, str] = {}
 
     @cached_property
