@@ -6,6 +6,7 @@ of EMR contains.
 """
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -29,8 +30,9 @@ import botocore.session
 import pyspark
 from botocore.validate import ParamValidator
 from brief_spark import write_spark_defaults
+from class_archive import archive_path
 from deltaic_ops.deploy.emulated_account import ACCOUNT
-from deltaic_pipeline.spark.jars import DELTA, S3A, ensure_jars
+from deltaic_pipeline.spark.jars import DELTA, NEEDED, ensure_jars
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
 from deltaic_pipeline.spark.session import JVM_BRIEF
 from deltaic_pipeline.spark.storage_access import S3Access
@@ -220,18 +222,24 @@ class StandIn(AbstractContextManager["StandIn"]):
             if key.startswith(_DRIVER_ENVIRONMENT)
         }
         credentials = role.get_credentials()
-        # The first job that ends archives the classes for the later ones.
-        archive, new_archive = self._folder / "classes.jsa", folder / "classes.jsa"
-        archive_option = (
-            f"-XX:SharedArchiveFile={archive}" if archive.exists() else f"-XX:ArchiveClassesAtExit={new_archive}"
-        )
+        jars = [jar for jar in settings["spark.jars"].split(",") if jar.startswith(IMAGE_JARS)]
+        for jar in jars:
+            if not (self._image / "jars" / jar.removeprefix(IMAGE_JARS)).exists():
+                raise FileNotFoundError(f"the image has no file {jar}")
+        # A session of another folder has usually archived its classes by now.
+        archive_option = f"-XX:SharedArchiveFile={archive}" if (archive := archive_path()).exists() else ""
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"),
             "--properties-file",
             str(self._image / "spark.conf"),
             "--conf",
             f"spark.driver.defaultJavaOptions={' '.join([*JVM_BRIEF, archive_option])}",
-            *(parameter.replace(IMAGE_JARS, f"{self._image}/jars/") for parameter in parameters),
+            *itertools.chain.from_iterable(
+                ("--conf", parameter.replace(IMAGE_JARS, f"{self._image}/jars/"))
+                for parameter in parameters
+                # Spark would unpack the archive once more for each run.
+                if parameter != "--conf" and not parameter.startswith("spark.archives=")
+            ),
         ]
         run.process = subprocess.Popen(
             [*command, submitted["entryPoint"], *submitted.get("entryPointArguments", [])],
@@ -257,8 +265,6 @@ class StandIn(AbstractContextManager["StandIn"]):
         if run.state != "RUNNING":  # cancelled while it was prepared
             self.kill(run)
         out, err = run.process.communicate()
-        if new_archive.exists():
-            new_archive.replace(archive)
         self._log(role, run, {"stdout": out, "stderr": err})
         return run.process.returncode
 
@@ -351,13 +357,14 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         shutil.copyfile(jar, folder / "jars" / name)
     access = S3Access(endpoint=environment["AWS_ENDPOINT_URL"])
     settings = {
+        # The class path of the tests' sessions, which has Delta's jars too, because their class archive needs it.
+        "spark.driver.extraClassPath": os.pathsep.join(
+            str(jar) for jar in ensure_jars(NEEDED, this_machine, lambda _: None)
+        ),
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.driver.extraClassPath": os.pathsep.join(
-            str(jar) for jar in ensure_jars(S3A, this_machine, lambda _: None)
-        ),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},
     }
