@@ -108,11 +108,24 @@ def test_script_refuses_an_unknown_profile_before_it_uploads() -> None:
     assert (done.returncode, done.stderr) == (2, "unknown profile 'production': use dev or prod\n")
 
 
+@pytest.fixture(scope="module")
+def uncompressed(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the release whose layers are not compressed, because each process of a function unpacks them."""
+    folder = tmp_path_factory.mktemp("uncompressed") / "release"
+    shutil.copytree(release, folder, copy_function=os.link)
+    for path in (folder / "deltaic").glob("*layer-*.zip"):
+        path.unlink()  # it is a link
+        with zipfile.ZipFile(release / "deltaic" / path.name) as packed, zipfile.ZipFile(path, "w") as archive:
+            for name in packed.namelist():
+                archive.writestr(name, packed.read(name))
+    return folder
+
+
 @pytest.fixture
-def folder(release: Path, tmp_path: Path) -> Path:
+def folder(uncompressed: Path, tmp_path: Path) -> Path:
     """Return a copy of the release, with parameters for this machine."""
     folder = tmp_path / "release"
-    shutil.copytree(release, folder, copy_function=os.link)
+    shutil.copytree(uncompressed, folder, copy_function=os.link)
     parameters = (folder / "prove.parameters").read_text()
     (folder / "prove.parameters").unlink()  # it is a link
     kept = re.sub(r"(WebAcl|GradualDeployment|IpAddressType)=.*\n", "", parameters)
