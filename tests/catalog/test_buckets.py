@@ -92,7 +92,7 @@ def test_unknown_access_point_is_reported(admin: CatalogAdmin) -> None:
         admin.volumes.create("s", "d", name, location)
     findings = list(check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
     assert [finding.verdict for finding in findings] == ["warning", "warning"]
-    assert [finding.said.partition(":")[0] for finding in findings] == [
+    assert [finding.message.partition(":")[0] for finding in findings] == [
         "cannot check s.d.alias",
         "cannot check s.d.point",
     ]

@@ -321,7 +321,7 @@ def test_concurrent_changes_leave_no_conflicts(catalog: Catalog, turns: Any) -> 
         with suppress(DeltaicError):
             outer(interrupted(catalog, REQUESTS, act))
         wrong = [
-            finding.said
+            finding.message
             for finding in check_folder_access(catalog.admin.tables.overlaps.conflicts(), [])
             if not finding.holds
         ]

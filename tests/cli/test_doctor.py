@@ -64,7 +64,7 @@ def test_on_a_local_server_the_doctor_checks_tables_but_no_stack(
     assert findings["reaches the table of tokens"]["verdict"] == "ok"
     assert findings[f"signs a URL that reads {SHARE}.{SCHEMA}.plain"]["verdict"] == "ok"
     assert findings[f"the page /explore can read bucket {DATA_BUCKET}"]["verdict"] == "ok"
-    assert "too small to decide" in findings[f"streams responses for {SHARE}.{SCHEMA}.plain"]["said"]
+    assert "too small to decide" in findings[f"streams responses for {SHARE}.{SCHEMA}.plain"]["message"]
 
 
 def test_the_doctor_does_not_read_as_expired_or_restricted_recipients(
@@ -121,7 +121,7 @@ def test_the_doctor_finds_invalid_filters_and_missing_properties(
     def filters() -> list[tuple[str, str, str]]:
         findings = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
         return [
-            (finding["verdict"], finding["said"], finding["remedy"])
+            (finding["verdict"], finding["message"], finding["remedy"])
             for finding in findings
             if parted in finding["check"]
         ]
@@ -155,7 +155,7 @@ def test_the_doctor_finds_folders_whose_credentials_open_a_filtered_table(
 
     def read_findings() -> list[tuple[str, str, str]]:
         findings = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        return [(item["verdict"], item["said"], item["remedy"]) for item in findings if item["check"] == check]
+        return [(item["verdict"], item["message"], item["remedy"]) for item in findings if item["check"] == check]
 
     assert read_findings() == [("ok", "all catalog entries", "")]
     location = admin.tables.get(SHARE, SCHEMA, "parted").location
@@ -183,8 +183,8 @@ def test_a_streamed_response_is_recognized_by_its_times(provider: Provider) -> N
         finding = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
         buffered = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
     assert finding.verdict == "ok", finding
-    assert "first byte after " in finding.said
-    assert (buffered.verdict, "buffered" in buffered.said) == ("ok", True)
+    assert "first byte after " in finding.message
+    assert (buffered.verdict, "buffered" in buffered.message) == ("ok", True)
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def test_stale_views_are_reported_with_reason_and_remedy() -> None:
     assert [finding.check.rpartition(".")[2] for finding in findings] == ["never", "old", "unmade", "wanted"]
     assert {finding.verdict for finding in findings} == {"warning"}
     assert [finding.remedy for finding in findings] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
-    assert "no column dose" in findings[-1].said
+    assert "no column dose" in findings[-1].message
     assert [finding.verdict for finding in check_views(right, NOW)] == ["ok"]
     assert list(check_views([], NOW)) == []
 
@@ -261,7 +261,7 @@ def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
         result = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
         expected = ("finds the volume", "finds the skill", "finds the model", "reads the Iceberg", "finds shared")
         items = [item for item in result if item["check"].startswith(expected)]
-        return {item["check"]: (item["verdict"], item["said"], item["remedy"]) for item in items}
+        return {item["check"]: (item["verdict"], item["message"], item["remedy"]) for item in items}
 
     def put(key: str, body: str) -> None:
         s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=body.encode())

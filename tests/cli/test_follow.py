@@ -105,7 +105,7 @@ def test_new_tables_of_a_followed_folder_are_shared(
     assert "added" in output
     assert read_tables() == ["more", "net_returns_v2", "orders"]
     [follow] = deltaic.json("share show sales")["follows"]
-    assert (follow["source"], follow["came"]["shared"], follow["came"]["added"]) == (lake.folder, 3, 1)
+    assert (follow["source"], follow["counts"]["shared"], follow["counts"]["added"]) == (lake.folder, 3, 1)
     assert lake.folder in deltaic.done("share show sales")
 
 
@@ -156,8 +156,8 @@ def test_a_broken_table_is_hidden_and_listed_again_with_its_id(
     assert read_tables() == []
     assert "no: " in deltaic.done("table list sales")
     findings = {finding["check"]: finding for finding in json.loads(deltaic("doctor --json").stdout)}
-    assert "recipients do not see it: " in findings["lists sales.s.orders"]["said"]
-    assert "no Delta log" in findings["lists sales.s.net_returns_v2"]["said"]
+    assert "recipients do not see it: " in findings["lists sales.s.orders"]["message"]
+    assert "no Delta log" in findings["lists sales.s.net_returns_v2"]["message"]
     assert not [check for check in findings if check.startswith("reads the log of")]
     assert deltaic.json("share follow sales --now") == []
     lake.remove("orders", 1)
@@ -194,7 +194,7 @@ def test_following_does_not_change_the_providers_own_tables(deltaic: Deltaic, la
     assert actions_of(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine
     findings = {finding["check"]: finding for finding in json.loads(deltaic("doctor --json").stdout)}
-    assert "the name is already used" in findings["shares sales.sales.orders"]["said"]
+    assert "the name is already used" in findings["shares sales.sales.orders"]["message"]
     # What was excluded before stays so.
     assert "--exclude 'tmp_*' --exclude orders" in findings["shares sales.sales.orders"]["remedy"]
 

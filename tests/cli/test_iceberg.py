@@ -131,7 +131,7 @@ def test_an_iceberg_table_is_shared_with_both_kinds_of_clients(lake: Deltaic) ->
     reads = [client["reads"] for client in facts["clients"]]
     assert reads == [True, True, False, True]
     [finding] = lake.json("lint iced.s.both")["findings"]
-    assert finding["said"] == "Delta Sharing clients and Iceberg clients can read the table"
+    assert finding["message"] == "Delta Sharing clients and Iceberg clients can read the table"
     table = lake.json(f"table create iced.s.some {OWN} --access-mode url --partition-filter \"country = 'FI'\"")
     assert (table["accessModes"], table["iceberg"]) == (["url"], "")
 
@@ -244,7 +244,7 @@ def test_a_table_that_lake_formation_manages_is_shared_with_a_warning(
     assert "Lake Formation" in warning
     findings = {finding["check"]: finding for finding in json.loads(governed("doctor --json").stdout)}
     finding = findings["reads the Iceberg table iced.s.governed"]
-    assert (finding["verdict"], "Lake Formation" in finding["said"]) == ("warning", True)
+    assert (finding["verdict"], "Lake Formation" in finding["message"]) == ("warning", True)
 
 
 def test_lint_reads_iceberg_metadata_of_an_iceberg_table(lake: Deltaic) -> None:

@@ -106,7 +106,7 @@ def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
         for finding in findings
         if finding["verdict"] == "warning" and finding["check"] not in REMEDY_SAID
     )
-    return {finding["check"]: finding["said"] for finding in findings if finding["verdict"] == "warning"}
+    return {finding["check"]: finding["message"] for finding in findings if finding["verdict"] == "warning"}
 
 
 REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history"}
@@ -182,7 +182,7 @@ def test_clients_that_return_nulls_without_an_error_are_named(
     deltaic: Deltaic, lake: str, name: str, clients: set[str]
 ) -> None:
     output = deltaic.json(f"lint {lake}/{name}")
-    findings = [finding["said"] for finding in output["findings"]]
+    findings = [finding["message"] for finding in output["findings"]]
     remarks = "; ".join(client["remark"] for client in output["clients"])
     for client in ("iceberg-rust", "ClickHouse", "delta_scan of DuckDB"):
         warned_of = any(finding.startswith(client) and "silently returns nulls in" in finding for finding in findings)
@@ -212,7 +212,7 @@ def test_a_location_that_folder_clients_cannot_read_causes_a_warning(filled: Del
     message = "deltalake and polars get 403"
     location, name = shlex.quote(f"{lake}/mit Umlaut \u00fc"), "vaccine_share.acme.umlaut"
     assert [
-        finding["check"] for finding in filled.json(f"lint {location}")["findings"] if message in finding["said"]
+        finding["check"] for finding in filled.json(f"lint {location}")["findings"] if message in finding["message"]
     ] == ["folder"]
     assert "warnings" not in filled.json(f"table create {name} --location {location} --history")
     assert message in filled.json(f"table update {name} --access-mode url --access-mode dir")["warnings"][0]

@@ -175,7 +175,7 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
     assert "reads the log of vaccine_share.acme.unmade" not in findings
     for number, case in enumerate(BROKEN):
         finding = findings[f"reads the log of vaccine_share.acme.t{number}"]
-        assert str(case.values[1]) in finding["said"]
+        assert str(case.values[1]) in finding["message"]
         name = f"vaccine_share.acme.t{number}"
         expected = (
             ("warning", "deltaic doctor") if case.id == "no answer" else ("failed", f"deltaic table delete {name}")
@@ -183,7 +183,7 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
         assert (finding["verdict"], expected[1] in finding["remedy"]) == (expected[0], True), finding
     # Of the fixtures' tables, one exists and one does not.
     assert findings["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
-    assert findings["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
+    assert findings["reads the logs of shared tables"]["message"] == f"1 of {len(BROKEN) + 2}"
 
 
 def test_table_show_lists_which_clients_can_read_the_latest_version(

@@ -51,8 +51,8 @@ def test_a_correct_server_passes_every_check(deltaic: Callable[..., Result]) -> 
         "hides a share that does not exist",
         f"lists the tables of {SHARE}",
     } <= set(findings)
-    assert findings[f"signs a URL that reads {SHARE}.Tables.plain"]["said"] == "206, 1 bytes"
-    assert findings[f"returns rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
+    assert findings[f"signs a URL that reads {SHARE}.Tables.plain"]["message"] == "206, 1 bytes"
+    assert findings[f"returns rows of {SHARE}.Tables.plain to the published client"]["message"] == "3 rows"
 
 
 def test_verify_leaves_no_token_and_marks_its_requests_in_the_log(
@@ -119,7 +119,7 @@ def test_verify_reads_volumes_skills_models_and_iceberg_tables(
 
     def read_findings() -> dict[str, tuple[bool, str]]:
         message = json.loads(deltaic("--as", "reader", "--json").stdout)
-        return {item["check"]: (item["holds"], item["said"]) for item in message}
+        return {item["check"]: (item["holds"], item["message"]) for item in message}
 
     try:
         findings = read_findings()
@@ -147,7 +147,7 @@ def test_verify_loads_a_delta_table_as_iceberg_clients_do(provider: Provider, de
     check = f"returns the metadata of {SHARE}.Tables.plain to Iceberg clients"
 
     def read_findings() -> dict[str, str]:
-        return {load["check"]: load["said"] for load in json.loads(deltaic("--as", "reader", "--json").stdout)}
+        return {load["check"]: load["message"] for load in json.loads(deltaic("--as", "reader", "--json").stdout)}
 
     assert check not in read_findings()
     provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="signed")
@@ -256,7 +256,7 @@ def test_a_file_that_the_published_client_cannot_read_is_a_finding() -> None:
     assert all(finding.holds for finding in rest)
     assert (last.check, last.holds) == ("returns rows of s.x.t to the published client", False)
     assert last.remedy
-    assert "signature" not in last.said
+    assert "signature" not in last.message
 
 
 def test_findings_contain_no_token_and_no_signature() -> None:
@@ -283,7 +283,7 @@ def test_a_decompression_bomb_is_a_failed_check(encoding: str, body: bytes, mess
 
     with httpx.Client(transport=httpx.MockTransport(answer)) as client:
         findings = list(verify(SharingClient(client, REMOTE, "t" * 20), ["s"], [], with_client=False))
-    assert any(message in finding.said for finding in findings if not finding.holds), findings
+    assert any(message in finding.message for finding in findings if not finding.holds), findings
 
 
 @pytest.mark.parametrize("content", [{"items": 1}, {"items": [{"name": "t"}]}])
@@ -318,7 +318,7 @@ def test_a_loopback_url_of_a_remote_server_is_not_requested(url: str) -> None:
     assert [to for to in requests if not to.startswith(REMOTE)] == []
     [failed] = [finding for finding in findings if not finding.holds]
     assert (failed.check, bool(failed.remedy)) == ("returns a valid URL of s.x.t", True)
-    assert url not in failed.said
+    assert url not in failed.message
 
 
 def test_a_loopback_url_of_a_local_server_is_requested() -> None:

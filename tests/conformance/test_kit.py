@@ -276,7 +276,7 @@ def test_checks_without_shared_items_are_not_tried(defective: ClientWith) -> Non
     with defective(when(at("/shares"), document(lambda _: {}))) as client:
         results = {result.check: result for result in run(client)}
     assert {result.result for result in results.values()} == {"holds", "not tried"}
-    assert results["pages are the whole"].said == "no shared table can be queried"
+    assert results["pages are the whole"].message == "no shared table can be queried"
     assert results["answers 401 without a token"].result == "holds"
 
 
@@ -304,7 +304,7 @@ def test_unsafe_response_fails_its_check(encoding: str, body: bytes, message: st
 
     with httpx.Client(transport=httpx.MockTransport(respond)) as client:
         [result] = run(SharingClient(client, "http://192.0.2.1", "t"), CHECKS[:1])
-    assert (result.result, result.said) == ("fails", message)
+    assert (result.result, result.message) == ("fails", message)
 
 
 def test_listing_without_an_end_fails_its_check() -> None:
@@ -317,7 +317,7 @@ def test_listing_without_an_end_fails_its_check() -> None:
 
     with httpx.Client(transport=httpx.MockTransport(respond)) as client:
         [result] = run(SharingClient(client, "http://192.0.2.1", "t"), CHECKS[:1])
-    assert (result.result, result.said) == ("fails", "the pages never end: the server repeats a page token")
+    assert (result.result, result.message) == ("fails", "the pages never end: the server repeats a page token")
     assert len(requests) <= 3
 
 

@@ -48,7 +48,7 @@ def test_iceberg_endpoint_is_not_used_with_another_endpoint(
     check_server(tmp_path / "other.share", gateway.endpoint, tables=1, as_json=True)
     results = {result["check"]: result for result in json.loads(capsys.readouterr().out)}
     assert results["configures a catalog of each share"]["result"] == "not tried"
-    assert "another endpoint" in results["configures a catalog of each share"]["said"]
+    assert "another endpoint" in results["configures a catalog of each share"]["message"]
     assert results["lists volumes"]["result"] == "holds"
 
 

@@ -207,13 +207,13 @@ def test_missing_share_is_created_only_with_create_share(
     assert list_objects() == []
     assert [share.name for share in admin.shares.list() if share.name.startswith("careful")] == ["careful_share"]
     summary = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
-    assert summary.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
+    assert summary.created == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
     step = catalog.next_step(EntryName.parse(name))
     assert step == "no recipient can read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
     admin.recipients.create("careful_reader")
     admin.grants.create("careful_reader", "careful_shar")
     again = build(spark, run_of(content(place, target={"share": name}), "three"), catalog, silent)
-    assert (list(again.made), catalog.next_step(EntryName.parse(name))) == ([], "")
+    assert (list(again.created), catalog.next_step(EntryName.parse(name))) == ([], "")
 
 
 def test_unknown_storage_is_refused_before_the_first_commit(

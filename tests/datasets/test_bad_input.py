@@ -160,7 +160,7 @@ COVERED = {
     *("half a CSV line", "CSV line too long", "CSV with another type", "half a JSON line", "JSON with another type"),
     *("JSON with a field in capitals", "half a gzip file", "half a Parquet file"),
 }
-"""Sources like others or like those of `test_said_without_values`: CI does not run them."""
+"""Sources like others or like those of `test_messages_without_values`: CI does not run them."""
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.long] * (case in COVERED)) for case in SOURCES])
@@ -275,7 +275,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 COVERED_ROWS = {"null key", "key given twice", "rows outside the condition"}
-"""Rows like those of `test_said_without_values`: CI does not run them."""
+"""Rows like those of `test_messages_without_values`: CI does not run them."""
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_row_count_and_freshness_are_checked_over_all_rows(
     assert verdict.refused == fails
     [warning] = expectations_of({**expectation, "action": "warn"}).verdicts(first_row.asDict(), now)
     assert (warning.refused, warning.failing) == (False, int(fails))
-    assert text in verdict.said
+    assert text in verdict.message
 
 
 LIMITS = ["0 %", "19.999999 %", "20 %", "20%", "100 %", "0 rows", "1 row", "2 rows"]
@@ -147,7 +147,7 @@ def test_expectation_above_its_limit_fails_the_run(spark: "SparkSession", action
     for limit, verdict in zip(LIMITS, verdicts, strict=True):
         number = float(limit.rstrip("% rows"))
         assert verdict.refused == (failing > (number * 5 / 100 if "%" in limit else number)), limit
-        assert verdict.said == f"{failing} of 5 rows, at most {limit}"
+        assert verdict.message == f"{failing} of 5 rows, at most {limit}"
     passing = expectations.passing_rows(flagged, stop_at_failure=True)
     assert passing.count() == 5 - (failing if action != "fail" else 0)
 

@@ -349,7 +349,7 @@ def test_malformed_rows_of_a_stream_are_quarantined(
     apart = (3, 0) if malformed == "quarantine" else (0, 3)
     assert (summary.batches, summary.rows, summary.written) == (2, 8, 5)
     assert (summary.quarantined, summary.dropped) == apart
-    assert [(verdict.failing, verdict.said) for verdict in summary.verdicts] == [(3, "3 rows in 2 batches")]
+    assert [(verdict.failing, verdict.message) for verdict in summary.verdicts] == [(3, "3 rows in 2 batches")]
     assert place.table().rows("id", "name") == sorted(FITTING, key=repr)
     if malformed == "quarantine":
         assert place.table("_quarantine").rows("_raw") == [(raw,) for raw, _ in ASIDE]

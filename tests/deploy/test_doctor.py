@@ -87,7 +87,7 @@ def stack(  # noqa: PLR0917 -- fixtures are arguments
 
 def test_correct_stack_has_only_ok_findings(stack: ExaminedStack) -> None:
     findings = stack.examine()
-    assert {check: finding["said"] for check, finding in findings.items() if finding["verdict"] != "ok"} == {}
+    assert {check: finding["message"] for check, finding in findings.items() if finding["verdict"] != "ok"} == {}
     assert {
         "the clock of this machine matches AWS",
         "the stack is deployed",
@@ -112,14 +112,14 @@ def test_correct_stack_has_only_ok_findings(stack: ExaminedStack) -> None:
     resources = transformed(parameters=EVERYTHING)
     [trust] = resources["SigningRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     signers = f"{len(trust['Principal']['AWS'])} functions"
-    assert findings["the signing role trusts signing functions"]["said"] == signers
-    assert findings["signing functions can assume the signing role"]["said"] == signers
+    assert findings["the signing role trusts signing functions"]["message"] == signers
+    assert findings["signing functions can assume the signing role"]["message"] == signers
     packages = [
         name
         for name, resource in resources.items()
         if resource["Type"] == "AWS::Lambda::Function" or name.startswith("DeltaicLayer")
     ]
-    assert findings["runs the code of this installation"]["said"] == f"{len(packages)} packages"
+    assert findings["runs the code of this installation"]["message"] == f"{len(packages)} packages"
     reader = stack.catalog.recipients.get("doctors_reader")
     assert stack.catalog.tokens.list(reader.id) == []
 
@@ -306,7 +306,7 @@ def test_wrong_clock_fails_and_small_quota_is_a_warning(stack: ExaminedStack) ->
     assert (first["check"], first["verdict"]) == ("the clock of this machine matches AWS", "failed")
     assert "AWS has 2020-11-22 12:00:00 UTC" in first["remedy"]
     quota = findings["enough functions can run at once"]
-    assert (quota["verdict"], quota["said"]) == ("warning", "10 in the account, 0 reserved by this stack")
+    assert (quota["verdict"], quota["message"]) == ("warning", "10 in the account, 0 reserved by this stack")
     assert "L-B99A9384" in quota["remedy"]
 
 
@@ -321,7 +321,9 @@ def test_refused_requests_are_reported(stack: ExaminedStack) -> None:
     iam.put_user_policy(UserName="doctor", PolicyName="P", PolicyDocument=document)
     key = iam.create_access_key(UserName="doctor")["AccessKey"]
     findings = stack.examine(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
-    observations = {check: finding["said"] for check, finding in findings.items() if finding["verdict"] == "not tried"}
+    observations = {
+        check: finding["message"] for check, finding in findings.items() if finding["verdict"] == "not tried"
+    }
     refused = "GetRole was rejected (AccessDenied)"
     assert (
         observations["the signing role trusts signing functions"]
@@ -335,4 +337,4 @@ def test_missing_stack_and_endpoint_are_reported(stack: ExaminedStack) -> None:
     assert result.exit_code == 1
     assert "there is no stack 'nowhere'" in result.stderr
     findings = stack.examine(DELTAIC_ENDPOINT="http://127.0.0.1:9")
-    assert findings[f"reads {TABLE}"]["said"] == "ConnectError at http://127.0.0.1:9"
+    assert findings[f"reads {TABLE}"]["message"] == "ConnectError at http://127.0.0.1:9"

@@ -193,7 +193,7 @@ def check_stack(deltaic: Deltaic, embedded_aws: EmbeddedAws, lake: str) -> None:
         assert deltaic(command).exit_code == 0
     verified = {item["check"]: item for item in json.loads(deltaic("verify --as reader --json").stdout)}
     assert all(item["holds"] for item in verified.values()), verified
-    assert verified["returns rows of releases.s.numbers to the published client"]["said"] == "3 rows"
+    assert verified["returns rows of releases.s.numbers to the published client"]["message"] == "3 rows"
     examined = {item["check"]: item for item in json.loads(deltaic("doctor --json").stdout)}
     assert examined["runs the code of this installation"]["verdict"] == "ok", examined
 

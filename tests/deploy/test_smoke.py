@@ -281,7 +281,7 @@ def test_commands_find_the_deployed_stack(emulated: EmulatedDeployment) -> None:
     assert status == {"up": True, "endpoint": emulated.environment["AWS_ENDPOINT_URL"]}
     findings = json.loads(run(state, "verify", "--as", "localstack_reader", "--json"))
     assert all(finding["holds"] for finding in findings)
-    read = {finding["check"]: finding["said"] for finding in findings}
+    read = {finding["check"]: finding["message"] for finding in findings}
     assert read["returns rows of localstack_share.sample.doses to the published client"] == "6 rows"
     assert "localstack_share" in {share["name"] for share in json.loads(run(state, "share", "list", "--json"))}
 

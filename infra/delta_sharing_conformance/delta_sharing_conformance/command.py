@@ -79,7 +79,7 @@ def _count(text: str) -> int:
 
 
 def _print(result: CheckResult) -> None:
-    print(_one_line(f"{result.result:<9} {result.section:<40} {result.title}: {result.said}"))
+    print(_one_line(f"{result.result:<9} {result.section:<40} {result.title}: {result.message}"))
     if result.remedy:
         print(f"{'':10}must: {result.remedy}")
 

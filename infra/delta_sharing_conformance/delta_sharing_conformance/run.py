@@ -25,7 +25,7 @@ class CheckResult:
     title: str
     section: str
     result: Outcome
-    said: str
+    message: str
     """Summary of the responses, or the reason for the result."""
     remedy: str = ""
     """What the server must do, if the check fails."""

@@ -253,8 +253,8 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
 def _finding_line(finding: "Finding") -> Text:
     """Return the line for a check's result: verdict, check and observation, and on a second line its remedy, if any."""
     mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
-    said = (one_line(finding.said), "dim")
-    text = Text.assemble((mark, VERDICTS[finding.verdict]), f" {one_line(finding.check)} ", said)
+    message = (one_line(finding.message), "dim")
+    text = Text.assemble((mark, VERDICTS[finding.verdict]), f" {one_line(finding.check)} ", message)
     return text.append(f"\n{one_line(as_called(f'   {finding.remedy}'))}") if finding.remedy else text
 
 

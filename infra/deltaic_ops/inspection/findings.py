@@ -19,7 +19,7 @@ class Finding:
 
     check: str
     verdict: Verdict
-    said: str
+    message: str
     remedy: str = ""
     """What the operator can do about a failure or warning."""
 

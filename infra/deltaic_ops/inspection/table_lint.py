@@ -58,7 +58,7 @@ def lint_warnings(survey: Survey, table: Table) -> list[str]:
     ignored |= set() if "url" in table.access_modes else {"formats"}
     ignored |= set() if table.iceberg else {"Iceberg"}
     problems = (finding for finding in _check_table(survey) if not finding.holds and finding.check not in ignored)
-    return [f"{finding.said}: {finding.remedy}" if finding.remedy else finding.said for finding in problems]
+    return [f"{finding.message}: {finding.remedy}" if finding.remedy else finding.message for finding in problems]
 
 
 def _check_table(survey: Survey) -> Iterator[Finding]:

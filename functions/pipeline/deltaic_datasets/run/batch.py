@@ -48,7 +48,7 @@ def build(spark: "SparkSession", run: Run, catalog: JobCatalog, progress: Progre
                     return summary
         else:
             summary = _run_batch(attempt, run, target, progress)
-        return replace(summary, made=finish(attempt, target, entry, catalog, summary.version, progress))
+        return replace(summary, created=finish(attempt, target, entry, catalog, summary.version, progress))
 
 
 def refuse_unshareable(run: Run, catalog: JobCatalog) -> None:

@@ -70,7 +70,7 @@ class DryRun:
         if self.refused:
             yield f"FAILS: {self.refused}"
         for verdict in self.verdicts:
-            yield f"expectation {verdict.name} ({verdict.action}): {verdict.said}" + (
+            yield f"expectation {verdict.name} ({verdict.action}): {verdict.message}" + (
                 " FAILS" if verdict.refused else ""
             )
         yield from self.spark_plan.splitlines()

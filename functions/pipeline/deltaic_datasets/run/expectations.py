@@ -40,14 +40,14 @@ class ExpectationVerdict:
     failing: int
     """Number of failing rows; for `row_count` and `freshness`, 1 if all rows together fail the expectation."""
 
-    said: str
+    message: str
     refused: bool = False
     at_most: str | None = None
 
     @property
     def text(self) -> str:
         """Name of the expectation and its result, for messages."""
-        return f"{self.name} ({self.said})"
+        return f"{self.name} ({self.message})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,8 +165,8 @@ def summary_lines(summary: RunSummary, quarantine: str) -> Sequence[str]:
         **{name: f"{count:,}" for name, count in summary.other_counts.items() if count},
         "read them by": f'deltalake.DeltaTable("{quarantine}").to_pandas()' if summary.quarantined else "",
         **{name: f"{value:,}" for name, value in summary.metrics.items() if name in SHOWN_METRICS and value},
-        "made": ", ".join(summary.made),
-        **{f"{verdict.name} ({verdict.action})": verdict.said for verdict in summary.verdicts},
+        "created": ", ".join(summary.created),
+        **{f"{verdict.name} ({verdict.action})": verdict.message for verdict in summary.verdicts},
         "not met": "; ".join(verdict.text for verdict in summary.verdicts if verdict.failing),
     }
     width = max(len(name) for name in fields)

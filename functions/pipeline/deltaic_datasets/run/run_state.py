@@ -53,7 +53,7 @@ class RunSummary:
     """Number of rows that an expectation or a source left out without quarantining them."""
 
     metrics: dict[str, int] = field(default_factory=dict)
-    made: Sequence[str] = ()
+    created: Sequence[str] = ()
     """Names of the share, schema and table that the run created in the catalog."""
 
     committed: bool = True

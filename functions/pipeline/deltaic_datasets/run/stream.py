@@ -126,7 +126,8 @@ class StreamRun:
         for verdict in (verdict for part in parts for verdict in part.verdicts):
             total = totals.get(verdict.name)
             failing = verdict.failing + (total.failing if total else 0)
-            totals[verdict.name] = replace(verdict, failing=failing, said=f"{failing:,} rows in {len(parts)} batches")
+            message = f"{failing:,} rows in {len(parts)} batches"
+            totals[verdict.name] = replace(verdict, failing=failing, message=message)
         return RunSummary(
             self._run.run_id,
             self._target.location,

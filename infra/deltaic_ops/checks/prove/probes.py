@@ -104,7 +104,7 @@ def check_large_response(trial: Trial) -> Seen:
 def check_stream(trial: Trial) -> Seen:
     """Check that the list of many files is streamed (the check of `doctor`)."""
     finding = check_streaming(trial.client, path_of(LONG), f"{SHARE}.{SCHEMA}.{LONG}", trial.stack.parameters)
-    return None if finding.verdict == "not tried" else finding.holds, finding.said, finding.remedy
+    return None if finding.verdict == "not tried" else finding.holds, finding.message, finding.remedy
 
 
 def check_long_response(trial: Trial) -> Seen:

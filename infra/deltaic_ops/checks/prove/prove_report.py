@@ -48,7 +48,7 @@ def write_report(report: Path, facts: Mapping[str, Any], results: Sequence[Findi
     """Write FILE.json and FILE.html: facts about the run, such as the name of the stack, and results of rows."""
     expected = {row.name: row.expected for row in ROWS}
     rows = [
-        {"row": each.check, "verdict": each.verdict, "seen": each.said, "remedy": each.remedy}
+        {"row": each.check, "verdict": each.verdict, "seen": each.message, "remedy": each.remedy}
         | {"expected": expected[each.check]}
         for each in results
     ]

@@ -86,7 +86,7 @@ def _result(row: Row, trial: Trial, findings: list[Finding]) -> Finding:
         relevant = [finding for finding in findings if _decides(row, finding)]
     failed = [finding for finding in relevant if finding.verdict in {"failed", "warning"}]
     verdict: Verdict = "failed" if failed else "ok" if any(finding.holds for finding in relevant) else "not tried"
-    seen = "; ".join(f"{finding.check}: {finding.said}" for finding in failed or relevant)
+    seen = "; ".join(f"{finding.check}: {finding.message}" for finding in failed or relevant)
     remedy = "; ".join(dict.fromkeys(finding.remedy for finding in failed))
     return Finding(row.name, verdict, seen or "no table of this kind is shared", remedy)
 

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 NAME, NUMBER = "Ottilie-Wiesengrund", 9223372036854770123
-TABLE = f"s3://{BUCKET}/said-without-values"
+TABLE = f"s3://{BUCKET}/messages-without-values"
 Source = Callable[["SparkSession", Path], dict[str, Any]]
 
 
