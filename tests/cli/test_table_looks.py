@@ -221,6 +221,9 @@ def test_table_show_lists_which_clients_can_read_the_latest_version(
     assert (unread.exit_code, "table files missing" in unread.stderr) == (0, True), unread.output
     latest = looking.json("table show vaccine_share.acme.gap")
     assert (latest["latest"], len(latest["warnings"])) == (None, 1)
+    admin.tables.update("vaccine_share", "acme", "gap", history=True, iceberg="signed")
+    latest = looking.json("table show vaccine_share.acme.gap")
+    assert (latest["latest"], len(latest["warnings"])) == (None, 2)
     assert not {"latest", "warnings"} & {*looking.json("table show vaccine_share.acme.gap --no-look")}
 
 

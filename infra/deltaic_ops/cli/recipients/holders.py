@@ -72,7 +72,7 @@ def show_table(
 
     share, schema, table = table_name(name)
     entry = cli.admin.tables.get(share, schema, table)
-    warnings = iceberg_warnings(lambda: cli.schemas, entry)
+    warnings = iceberg_warnings(lambda: cli.schemas, entry) if read_log else []
     latest = _read_log(cli, entry, warnings) if read_log else None
     grants, more = first(_open_grants(cli, entry.share), every=every)
     last = uses(cli, usage, UsageFilter("table_id", entry.id), "recipient_id", [grant.recipient_id for grant in grants])
