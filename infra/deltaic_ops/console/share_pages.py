@@ -66,7 +66,7 @@ def table(context: ConsoleContext, request: Request) -> Response:
         from deltaic_ops.console.table_log import comments
         from deltaic_ops.inspection.table_facts import facts_of
 
-        if entry.format == "iceberg" and "url" not in entry.access_modes:
+        if not entry.client_modes:
             context.provider.schemas().check_iceberg(entry)
             return None
         return context.provider.schemas().look(

@@ -55,15 +55,17 @@ def validate_table(
         return moved or getattr(table, name) != getattr(before, name)
 
     unknown = unknown_bucket(admin, table.location) if moved else []
-    if table.format == "iceberg":
-        is_read = not unchecked and (is_changed("access_modes") or is_changed("iceberg"))
-        warning = schemas().check_iceberg(table) if is_read else ""
-        return table, [*filter(None, [warning]), *unknown, *_check_iceberg_filters(admin, schemas, table)]
     rows = table.partition_filter if is_changed("partition_filter") else ""
     hidden = table.hidden_columns if is_changed("hidden_columns") else ()
     candidates = admin.grants.of_share(table.share) if is_changed("access_modes") else ()
     grants = [grant for grant in candidates if grant.partition_filter]
     is_filtered = bool(rows or hidden or grants)
+    if table.format == "iceberg":
+        is_read = not unchecked and (is_changed("access_modes") or is_changed("iceberg"))
+        lines = schemas().check_iceberg(table) if is_read else []
+        if is_filtered:
+            _check_filters(rows, grants, table, schemas().read(table))
+        return table, [*lines, *unknown, *(_warn_recipients(admin, table) if rows else [])]
     by_folder = "dir" in table.access_modes and is_changed("access_modes")
     by_iceberg = bool(table.iceberg) and (moved or is_changed("iceberg"))
     is_read = is_filtered or (not unchecked and (moved or by_folder or by_iceberg))
@@ -86,9 +88,7 @@ def validate_table(
             raise type(refusal)(message) from refusal
         remedy = "" if is_filtered else ", or skip this check with --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
-    if rows:
-        check_filter(rows, schema)
-    _check_grants(grants, table, schema)
+    _check_filters(rows, grants, table, schema)
     stored = replace(table, hidden_columns=check_hidden(hidden, schema)) if hidden else table
     if surveyed:
         lines = lint_warnings(surveyed, table)
@@ -96,17 +96,6 @@ def validate_table(
         checks = ((by_folder, folder_limits), (with_history, history_limits), (by_iceberg, iceberg_limits))
         lines = [line for applies, check in checks if applies for line in check(schema)]
     return stored, [*lines, *unknown, *(_warn_recipients(admin, stored) if rows else [])]
-
-
-def _check_iceberg_filters(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
-    """Check the filters of an Iceberg table and of its grants; return warnings about its recipients."""
-    grants = [grant for grant in admin.grants.of_share(table.share) if grant.partition_filter]
-    if grants:
-        _check_grants(grants, table, schemas().read(table))
-    if not table.partition_filter:
-        return []
-    check_filter(table.partition_filter, schemas().read(table))
-    return _warn_recipients(admin, table)
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
@@ -124,14 +113,16 @@ def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[
         return []
     try:
         if table.format == "iceberg":
-            return [*filter(None, [schemas().check_iceberg(table)])]
+            return schemas().check_iceberg(table)
         return list(iceberg_limits(schemas().read(table)))
     except DeltaicError as refusal:
         return [f"cannot check whether Iceberg clients can read the table: {refusal.message}"]
 
 
-def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
-    """Raise InvalidParameter, which names the recipient, unless each grant's row filter matches the table."""
+def _check_filters(rows: str, grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
+    """Raise InvalidParameter unless a row filter and those of grants, whose recipients it names, match the table."""
+    if rows:
+        check_filter(rows, schema)
     for grant in grants:
         try:
             _check_urls(table)

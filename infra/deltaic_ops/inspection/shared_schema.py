@@ -95,8 +95,8 @@ class SchemaReader:
 
         return self.in_store(table.location, table.storage, read_latest)
 
-    def check_iceberg(self, table: Table) -> str:
-        """Return a warning about an Iceberg table, or an empty string.
+    def check_iceberg(self, table: Table) -> list[str]:
+        """Return warnings about an Iceberg table.
 
         Raises DeltaicError if recipients cannot read it in a way that its entry offers.
         """
@@ -110,8 +110,8 @@ class SchemaReader:
             self.read(table)
         name = table.metadata_location
         if name.startswith(GLUE) and find_table(self.client, name).has_lake_formation_rules:
-            return LAKE_FORMATION
-        return ""
+            return [LAKE_FORMATION]
+        return []
 
     def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
         """Call `read` with an object store client for a folder; raises the same errors as `SchemaReader.read`."""

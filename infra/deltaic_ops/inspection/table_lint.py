@@ -37,11 +37,11 @@ def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -
 def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
     """Check that recipients can read a shared Iceberg table in the ways that its entry offers."""
     try:
-        warning = schemas.check_iceberg(table)
+        warnings = schemas.check_iceberg(table)
     except DeltaicError as refusal:
         return Finding("metadata", "failed", refusal.message, "correct --location or --glue of its entry")
-    if warning:
-        return Finding("metadata", "warning", warning)
+    if warnings:
+        return Finding("metadata", "warning", "; ".join(warnings))
     kinds = {"Delta Sharing clients": "url" in table.access_modes, "Iceberg clients": bool(table.iceberg)}
     return ok("metadata", f"{' and '.join(kind for kind, can in kinds.items() if can)} can read the table")
 

@@ -119,7 +119,7 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
     views = [view for share in shares for view in admin.views.list(share)]
     yield from freshness.check_views(views)
     unrefreshed = {view.table_id for view in views if view.refreshed_at is None}
-    queried = [table for table in tables if table.format == "delta" or "url" in table.access_modes]
+    queried = [table for table in tables if table.client_modes]
     readable = [table for table in queried if table.id not in unrefreshed]
     schemas = table_reads.read_schemas(readable, target.schemas.read)
     # check_assets also reads Iceberg tables.

@@ -46,8 +46,8 @@ def _check_folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | Non
 
 
 def _check_iceberg(table: Table, schemas: SchemaReader) -> tuple[str, str] | None:
-    warning = schemas.check_iceberg(table)
-    return (warning, "share a copy, or filter its rows with --partition-filter") if warning else None
+    warnings = schemas.check_iceberg(table)
+    return ("; ".join(warnings), "share a copy, or filter its rows with --partition-filter") if warnings else None
 
 
 def _remedy(entry: Folder | Table) -> str:

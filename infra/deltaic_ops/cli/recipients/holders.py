@@ -124,7 +124,7 @@ def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "Table
     """Return facts about a table's latest version; None for Iceberg clients alone, or with a warning if unreadable."""
     from deltaic_ops.inspection.table_facts import read_facts
 
-    if entry.format == "iceberg" and "url" not in entry.access_modes:
+    if not entry.client_modes:
         return None
     try:
         return read_facts(cli.schemas, entry)
