@@ -108,28 +108,26 @@ def test_script_refuses_an_unknown_profile_before_it_uploads() -> None:
     assert (done.returncode, done.stderr) == (2, "unknown profile 'production': use dev or prod\n")
 
 
-@pytest.fixture(scope="module")
-def uncompressed(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the release whose layers are not compressed, because each process of a function unpacks them."""
-    folder = tmp_path_factory.mktemp("uncompressed") / "release"
-    shutil.copytree(release, folder, copy_function=os.link)
-    for path in (folder / "deltaic").glob("*layer-*.zip"):
-        path.unlink()  # it is a link
-        with zipfile.ZipFile(release / "deltaic" / path.name) as packed, zipfile.ZipFile(path, "w") as archive:
-            for name in packed.namelist():
-                archive.writestr(name, packed.read(name))
-    return folder
-
-
 @pytest.fixture
-def folder(uncompressed: Path, tmp_path: Path) -> Path:
+def folder(release: Path, tmp_path: Path) -> Path:
     """Return a copy of the release, with parameters for this machine."""
     folder = tmp_path / "release"
-    shutil.copytree(uncompressed, folder, copy_function=os.link)
+    shutil.copytree(release, folder, copy_function=os.link)
     parameters = (folder / "prove.parameters").read_text()
     (folder / "prove.parameters").unlink()  # it is a link
     kept = re.sub(r"(WebAcl|GradualDeployment|IpAddressType)=.*\n", "", parameters)
     (folder / "prove.parameters").write_text(f"{kept}Architecture={ARCHITECTURE}\nResponseStreaming=disabled\n")
+    return folder
+
+
+@pytest.fixture
+def uncompressed(folder: Path) -> Path:
+    """Return the folder with layers that are not compressed, because each process of a function unpacks them."""
+    for path in (folder / "deltaic").glob("*layer-*.zip"):
+        with zipfile.ZipFile(path) as packed, zipfile.ZipFile(folder / "layer.zip", "w") as archive:
+            for name in packed.namelist():
+                archive.writestr(name, packed.read(name))
+        (folder / "layer.zip").replace(path)
     return folder
 
 
@@ -162,8 +160,9 @@ def run(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProces
     return run
 
 
+@pytest.mark.long  # in CI: the trial below installs and verifies a stack in the same way
 def test_release_deploys_a_stack_that_is_verified(
-    folder: Path,
+    uncompressed: Path,
     run: Callable[..., subprocess.CompletedProcess[str]],
     embedded_aws: EmbeddedAws,
     client: Callable[[Any], Any],
@@ -171,7 +170,7 @@ def test_release_deploys_a_stack_that_is_verified(
 ) -> None:
     client("s3").create_bucket(Bucket=BUCKET)
     options = [f"DataBuckets=arn:aws:s3:::{lake}", f"Architecture={ARCHITECTURE}", "ResponseStreaming=disabled"]
-    done = run(folder / "install", BUCKET, "dev", *options)
+    done = run(uncompressed / "install", BUCKET, "dev", *options)
     try:
         assert done.stdout.endswith("deployed the stack deltaic-dev\n"), done.stdout + done.stderr
         check_stack(Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "deltaic-dev"}), embedded_aws, lake)
@@ -223,7 +222,10 @@ def remains(client: Callable[[Any], Any]) -> list[str]:
 
 
 def test_release_is_proved_with_a_stack_that_is_removed(
-    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], client: Callable[[Any], Any], tmp_path: Path
+    uncompressed: Path,
+    run: Callable[..., subprocess.CompletedProcess[str]],
+    client: Callable[[Any], Any],
+    tmp_path: Path,
 ) -> None:
     # What a run that was killed can leave.
     client("cloudformation").create_stack(**trial_of(TRIAL_BUCKET))
@@ -234,7 +236,7 @@ def test_release_is_proved_with_a_stack_that_is_removed(
     held = {"row": "The authorizer's cache", "verdict": "ok", "seen": "before", "remedy": "", "expected": ""}
     report = tmp_path / "proof.json"
     report.write_text(json.dumps({"stack": TRIAL, "rows": [held]}))
-    done = run(folder / "prove", "--report", report, "--files", "300", answer="y\n")
+    done = run(uncompressed / "prove", "--report", report, "--files", "300", answer="y\n")
     document = json.loads(report.read_text())
     assert (document["stack"], document.get("complete")) == (TRIAL, True), done.stdout + done.stderr
     rows = {row["row"]: row for row in document["rows"]}

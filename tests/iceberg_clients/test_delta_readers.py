@@ -32,7 +32,8 @@ pytestmark = [
 ]
 
 SHARE: Final = "written"
-BRIEF: Final = ("vectors_partitioned", "position_deletes_by_partition", "evolved")
+BRIEF: Final = ("vectors_partitioned", "position_deletes_by_partition")
+"""Tables of both kinds of deletes; iceberg_source/test_spark_written.py reads the others."""
 NAMES: Final = [pytest.param(name, marks=() if name in BRIEF else pytest.mark.long) for name in TABLES]
 DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
 OPTIONS: Final[dict[str, Any]] = {"format": "iceberg", "access_modes": ("url",), "history": True}

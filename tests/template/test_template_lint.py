@@ -65,12 +65,12 @@ def test_sam_accepts_the_template() -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_cloudformation_accepts_the_transformed_template(tmp_path: Path) -> None:
-    for mode, parameters in MODES.items():
-        (tmp_path / f"{mode}.json").write_text(json.dumps(cloudformation(parameters=parameters)))
-    process = run(
-        BIN / "cfn-lint", "-r", "us-east-1", "-i", *ACCEPTED_AFTER_TRANSFORM, "--", *sorted(tmp_path.iterdir())
-    )
+# With all optional parts, the template has the resources of the smallest one too.
+@pytest.mark.parametrize("mode", [pytest.param("least", marks=pytest.mark.long), "most"])
+def test_cloudformation_accepts_the_transformed_template(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / f"{mode}.json"
+    file.write_text(json.dumps(cloudformation(parameters=MODES[mode])))
+    process = run(BIN / "cfn-lint", "-r", "us-east-1", "-i", *ACCEPTED_AFTER_TRANSFORM, "--", file)
     assert process.returncode == 0, process.stdout + process.stderr
 
 

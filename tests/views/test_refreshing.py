@@ -204,6 +204,7 @@ def test_rows_with_a_key_are_in_files_of_neighbors(spark: "SparkSession") -> Non
     assert list(itertools.chain(*ranges)) == sorted(itertools.chain(*ranges))
 
 
+@pytest.mark.long  # in CI: test_rows_with_a_key_are_in_files_of_neighbors, test_files_without_changed_keys_are_not_read
 def test_files_keep_their_ranges_of_keys_after_changes(spark: "SparkSession", tmp_path: Path) -> None:
     view = SampleView(spark, tmp_path, "SELECT * FROM source", key=("id",))
     view.create_source("id INT, n INT, text STRING")
