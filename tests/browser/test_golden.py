@@ -14,6 +14,9 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
+LOGS = ("checkpoint_", "in_commit_timestamps", "log_compaction", "truncated_log", "row_tracking", "vacuum")
+"""Prefixes of tables that differ in their logs, which the page does not read; client/test_golden_lines.py reads all."""
+
 UNSHOWN = {"variant": ["v"], "variant_shredded": ["v"]}
 """Columns that the page names but does not show, by table."""
 
@@ -25,7 +28,9 @@ def reader(browser: Browser, provider: Provider) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name.startswith(LOGS) else ()) for name in names()]
+)
 def test_every_version_has_the_same_rows_as_in_spark(
     reader: Page, provider: Provider, shared: Callable[[str], Shared], name: str
 ) -> None:

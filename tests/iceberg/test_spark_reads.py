@@ -56,6 +56,7 @@ def test_spark_reads_with_iceberg_the_rows_that_it_read_with_delta(
         assert sorted_rows(rows, rows.column_names, padded) == sorted_rows(expected, rows.column_names, padded), number
 
 
+@pytest.mark.long  # in CI: test_duckdb.py::test_duckdb_reads_the_rows_of_deltalake
 def test_rows_of_deltalake_are_read(spark: "SparkSession", tmp_path: Path) -> None:
     versions = range(write_history(tmp_path / "delta") + 1)
     folder = IcebergFolder(tmp_path / "delta", tmp_path / "iceberg")
