@@ -1,5 +1,6 @@
 """Fixtures for all tests: the embedded AWS, once per session."""
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
@@ -103,6 +104,7 @@ def pytest_collection_finish() -> None:
     """Exclude all tests and their modules from garbage collection, which takes a quarter of a second otherwise."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # otherwise libraries report leaks at the end
     gc.enable()
 
 
