@@ -100,11 +100,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="runs only with DELTAIC_LONG=1"))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Exclude all tests and their modules from garbage collection, which takes a quarter of a second otherwise."""
-    gc.collect()
     gc.freeze()
-    atexit.register(gc.unfreeze)  # otherwise libraries report leaks at the end
+    if not hasattr(session.config, "workerinput"):
+        atexit.register(gc.unfreeze)  # otherwise libraries report leaks at the end
     gc.enable()
 
 
