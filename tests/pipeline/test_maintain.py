@@ -317,7 +317,6 @@ def test_sorted_checkpoint_has_the_content_of_sparks_checkpoint(maintained: Main
 KINDS = {"plain": "", "partitioned": "PARTITIONED BY (p)", "clustered": "CLUSTER BY (id)"}
 
 
-@pytest.mark.long  # in CI: test_shared_history_stays_unchanged, and the tests of files and of killed runs
 def test_shared_versions_and_changes_stay_after_any_sequence_of_steps(maintained: MaintainedTable) -> None:
     seed = random.randrange(2**32)  # noqa: S311 -- any schedule will do
     chance = random.Random(seed)  # noqa: S311 -- as above

@@ -1,6 +1,6 @@
 """Test with random changes of a source that a refreshed view and its feed have the SQL's rows.
 
-A run of the long tests tries one sequence; `DELTAIC_VIEWS=40` tries 40 longer ones.
+A run of the tests tries one sequence; `DELTAIC_VIEWS=40` tries 40 longer ones.
 """
 
 import os
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.long,  # in CI: test_refreshing.py has a test for each kind of change
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
