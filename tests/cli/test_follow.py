@@ -105,7 +105,7 @@ def test_new_tables_of_a_followed_folder_are_shared(
     assert "added" in output
     assert read_tables() == ["more", "net_returns_v2", "orders"]
     [follow] = deltaic.json("share show sales")["follows"]
-    assert (follow["source"], follow["counts"]["shared"], follow["counts"]["added"]) == (lake.folder, 3, 1)
+    assert (follow["source"], follow["came"]["shared"], follow["came"]["added"]) == (lake.folder, 3, 1)
     assert lake.folder in deltaic.done("share show sales")
 
 

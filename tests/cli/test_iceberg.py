@@ -104,7 +104,7 @@ def test_a_profile_contains_the_iceberg_endpoint_if_the_server_has_one(lake: Del
         ("--format iceberg --glue orders", "use the form database.table"),
         (
             "--format iceberg --glue sales.none",
-            "'sales.none' (get_table of sales.none: EntityNotFound",
+            "'sales.none' (glue:GetTable of sales.none: EntityNotFound",
         ),
         (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
         (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "metadata/ folder"),
@@ -245,6 +245,16 @@ def test_a_table_that_lake_formation_manages_is_shared_with_a_warning(
     findings = {finding["check"]: finding for finding in json.loads(governed("doctor --json").stdout)}
     finding = findings["reads the Iceberg table iced.s.governed"]
     assert (finding["verdict"], "Lake Formation" in finding["message"]) == ("warning", True)
+
+
+def test_a_glue_table_of_another_format_is_refused(
+    lake: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    glue = aws_session.client("glue", endpoint_url=embedded_aws.endpoint)
+    glue.create_database(DatabaseInput={"Name": "hive"})
+    glue.create_table(DatabaseName="hive", TableInput={"Name": "plain", "Parameters": {}})
+    refused = lake("table create iced.s.own --format iceberg --glue hive.plain")
+    assert (refused.exit_code, "'hive.plain' is not an Iceberg table" in refused.stderr) == (1, True), refused.output
 
 
 def test_lint_reads_iceberg_metadata_of_an_iceberg_table(lake: Deltaic) -> None:

@@ -22,11 +22,11 @@ from contextlib import redirect_stdout
 from io import StringIO
 from deltaic_ops.cli import app
 try:
-    with redirect_stdout(StringIO()) as said:
+    with redirect_stdout(StringIO()) as output:
         code = app(sys.argv[1:], standalone_mode=False)
 except SystemExit as end:  # as the help of a job's own parser ends
     code = end.code
-print(json.dumps({"code": code, "message": said.getvalue(), "modules": sorted(sys.modules)}))
+print(json.dumps({"code": code, "output": output.getvalue(), "modules": sorted(sys.modules)}))
 """
 
 HEAVY = {"boto3", "botocore", "pydantic", "pyarrow", "pandas", "numpy", "deltalake", "pyspark", "sqlglot", "asyncio"}
@@ -49,7 +49,7 @@ def loaded(*arguments: str, **variables: str) -> tuple[str, set[str]]:
     )
     answer = json.loads(done.stdout)
     assert answer["code"] in {0, None}
-    return answer["message"], set(answer["modules"])
+    return answer["output"], set(answer["modules"])
 
 
 def test_help_imports_no_command() -> None:

@@ -1,9 +1,10 @@
 """Test that deletion vector descriptors resolve like the examples of the Delta protocol."""
 
 import uuid
+import zlib
 
 import pytest
-from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, file_path, unique_id
+from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, file_path, inline, unique_id
 from deltaic.errors import TableUnreadable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,3 +76,9 @@ def test_z85_round_trips(raw: bytes) -> None:
 def test_broken_descriptors_are_refused(kind: str, name: str) -> None:
     with pytest.raises(TableUnreadable, match="deletion vector"):
         file_path(kind, name)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 5, 1 << 32])
+def test_a_vector_of_another_size_than_in_the_log_is_corrupt(size: int) -> None:
+    with pytest.raises(TableUnreadable, match="corrupt"):
+        inline((4).to_bytes(4, "big") + b"data" + zlib.crc32(b"data").to_bytes(4, "big"), size)

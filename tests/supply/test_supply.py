@@ -16,7 +16,7 @@ from supply import bill_of_materials, explore_bundle, provenance
 from supply.bill_of_materials import PAGE, PRODUCTS, bill, licence
 
 COPYLEFT = re.compile(r"GPL|GNU|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL|SSPL|OSL", re.IGNORECASE)
-ALLOWED = set(re.findall(r"^\* \*\*(.+?)\*\*: .{20}", PAGE.read_text(), re.MULTILINE))
+ALLOWED = set(re.findall(r"^\* \*\*(.+?)\*\*: .{20}", bill_of_materials._PAGE, re.MULTILINE))
 """Packages that may be used despite a copyleft licence; the page has the reason of each."""
 REQUIREMENTS = {
     "layer": ROOT / "functions" / "layer" / "requirements.txt",

@@ -113,9 +113,11 @@ def _check_share(client: SharingClient, share: str, limit: int, *, with_client: 
         if "iceberg" in formats:
             yield _check_iceberg_table(client, *parts)
         if "delta" in formats:
-            findings = list(check_table(client, segments(*parts), ".".join(parts)))
-            yield from findings
-            if with_client and all(finding.holds for finding in findings):
+            holds = with_client
+            for finding in check_table(client, segments(*parts), ".".join(parts)):
+                holds &= finding.holds
+                yield finding
+            if holds:
                 yield _check_client(client, ".".join(parts))
     yield from _check_assets(client, share, limit)
 

@@ -42,7 +42,7 @@ class DeployedStack:
 
 
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
-    """Read a stack; raises NotFound if it is missing or no Deltaic stack, and other AWS errors as operator errors."""
+    """Read a stack; raises NotFound if it does not exist or is not a Deltaic stack, and errors for operators."""
     try:
         status, parameters, outputs = describe_stack(client, name)
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)

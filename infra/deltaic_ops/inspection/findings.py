@@ -9,8 +9,8 @@ from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavaila
 
 Verdict = Literal["ok", "warning", "failed", "not tried"]
 
-_UNSUPPORTED = {"400", "404", "501", "InternalError", "InvalidAction", "NotImplemented", "UnknownOperationException"}
-"""Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code, or fail."""
+_UNSUPPORTED = {"400", "404", "501", "InvalidAction", "NotImplemented", "UnknownOperationException"}
+"""Error codes for unsupported operations; AWS emulators return the HTTP status instead of a code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class SchemaReader:
         if "url" in table.access_modes:
             self.read(table)
         name = table.metadata_location
-        if name.startswith(GLUE) and find_table(self.client, name).has_lake_formation_rules:
+        if name.startswith(GLUE) and find_table(self.client, name).is_registered_with_lake_formation:
             return [LAKE_FORMATION]
         return []
 

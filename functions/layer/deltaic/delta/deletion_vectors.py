@@ -93,16 +93,16 @@ def inline(framed: bytes, size_in_bytes: int) -> str:
     return encode_z85(unframe(framed, size_in_bytes))
 
 
-def unframe(framed: bytes, size_in_bytes: int) -> bytes:
+def unframe(framed: bytes, size_in_bytes: int, path: str = "") -> bytes:
     """Return the data in a vector's `framed_range`; raises TableUnreadable if length or CRC-32 do not match it."""
     data = framed[_LENGTH.size : -_LENGTH.size]
-    if framed != _LENGTH.pack(size_in_bytes) + data + _LENGTH.pack(zlib.crc32(data)):
-        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the offset in the log")
+    if len(data) != size_in_bytes or framed != _LENGTH.pack(len(data)) + data + _LENGTH.pack(zlib.crc32(data)):
+        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the offset in the log", path)
     return data
 
 
 def encode_z85(data: bytes) -> str:
-    """Encode bytes as Z85 (ZeroMQ RFC 32), with zeros after them up to a multiple of four."""
+    """Encode bytes as Z85 (ZeroMQ RFC 32), padded with zeros to a multiple of four bytes."""
     return base64.b85encode(data, pad=True).translate(_TO_Z85).decode()
 
 

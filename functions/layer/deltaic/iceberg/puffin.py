@@ -39,7 +39,7 @@ def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
     read_frames = []
     for vector, stored in zip(vectors, read_framed(store, vectors), strict=True):
         frame = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes]) if stored is None else stored
-        if not unframe(frame, vector.size_in_bytes).startswith(PORTABLE):
+        if not unframe(frame, vector.size_in_bytes, vector.path_or_inline_dv).startswith(PORTABLE):
             raise misread(
                 "a deletion vector has a format that only Delta supports",
                 "ask its provider to purge deleted rows (REORG TABLE ... APPLY (PURGE))",

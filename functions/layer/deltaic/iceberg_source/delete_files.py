@@ -39,7 +39,7 @@ _ARRAY_LIMIT: Final = 4096
 _BITMAP_BYTES: Final = 8192
 
 Positions = dict[str, "array[int]"]
-"""Deleted rows by data file; rows of 32 bits, as most readers require."""
+"""Deleted rows by data file; row numbers fit in 32 bits, as most readers require."""
 
 
 class _Delete(NamedTuple):

@@ -117,7 +117,7 @@ class IcebergLog(DeltaLog):
         if changes_deletes or (drops and any(manifest.added for manifest in data)):
             raise _unreadable(snapshot.version, "rewrites rows, and its files also contain unchanged rows")
         if drops and before is None and any(manifest.is_deletes for manifest in snapshot.manifests):
-            raise _unreadable(snapshot.version, "drops files, and older versions, which have their deletes, expired")
+            raise _unreadable(snapshot.version, "drops files whose deleted rows are unknown, as older versions expired")
         contents = self.table.store.get_many([manifest.path for manifest in data])
         for manifest, content in zip(data, contents, strict=True):
             for action, status in (("add", ADDED), ("remove", DELETED)):

@@ -46,7 +46,7 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
     current_snapshot_id: int | None = None
     snapshots: list[SourceSnapshot] = []
     snapshot_log: list[SourceSnapshot] = []
-    """When which snapshot became current, without their other fields."""
+    """Which snapshot became current at which time; the other fields are not set."""
     properties: dict[str, str] = {}
 
     @cached_property
@@ -65,8 +65,12 @@ class SourceMetadata(msgspec.Struct, frozen=True, rename="kebab", dict=True):
 
     @cached_property
     def current(self) -> SourceSnapshot | None:
-        """The current snapshot of `main`; None for a table without snapshots. Raises KeyError if it is missing."""
-        return None if self.current_snapshot_id in {None, -1} else self._by_id[self.current_snapshot_id]
+        """The current snapshot of `main`; None for a table without snapshots."""
+        if self.current_snapshot_id in {None, -1}:
+            return None
+        if self.current_snapshot_id not in self._by_id:
+            raise TableUnreadable("the table's Iceberg metadata is inconsistent: its current snapshot is missing")
+        return self._by_id[self.current_snapshot_id]
 
     @cached_property
     def versions(self) -> Mapping[int, SourceSnapshot | None]:

@@ -36,11 +36,10 @@ from deltaic.lru import Lru
 
 _WITH_VECTORS: Final = 256
 """Files of a batch if the version has deletes, because vectors are in memory."""
-_AT_ONCE: Final = 64
-"""Most manifests that are read in parallel, if these have up to _TOGETHER bytes."""
+_AT_ONCE: Final = 8, 64
+"""Maximum numbers of manifests that are read in parallel: of large ones, and of ones with up to 1 MiB."""
 _TOGETHER: Final = 64 << 20
-_USUAL_LENGTH: Final = 8 << 20
-"""Size of a manifest at which writers start the next one."""
+"""Maximum size of these small manifests together, in bytes."""
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_COLUMN: Final = 1500
@@ -250,8 +249,8 @@ class IcebergSnapshot(Snapshot):
     ) -> Iterator[tuple[int, ManifestPiece]]:
         """Yield pieces from a piece of manifest number `first` on, each with its manifest's number."""
         numbers = [number for number in self._unexcluded(file_filter) if number >= first]
-        largest = max((self._manifests[number].length or _USUAL_LENGTH for number in numbers), default=1)
-        most = max(1, min(_AT_ONCE, _TOGETHER // largest))
+        largest = max((self._manifests[number].length or _TOGETHER for number in numbers), default=1)
+        most = max(_AT_ONCE[0], min(_AT_ONCE[1], _TOGETHER // largest))
         at, count = 0, 1
         while group := numbers[at : at + count]:
             at, count = at + count, min(2 * count, most)

@@ -35,7 +35,7 @@ class ListedTable(NamedTuple):
     """Name of an Iceberg table for `find_table`; empty for a Delta table."""
     metadata_uri: str = ""
     """Current metadata file of an Iceberg table."""
-    has_lake_formation_rules: bool = False
+    is_registered_with_lake_formation: bool = False
     """Whether the table is registered with AWS Lake Formation."""
 
 
@@ -56,18 +56,19 @@ def find_table(client_of: ClientOf, name: str) -> ListedTable:
     """
     missing = "AWS does not have this table, or denies access: ask its provider to fix the catalog entry or permissions"
     if name.startswith(TABLE_BUCKET):
-        bucket, namespace, table = name.removeprefix(TABLE_BUCKET).rsplit("/", 2)
-        key = {"tableBucketARN": bucket, "namespace": namespace, "name": table}
-        answer = _call(client_of("s3tables"), "get_table_metadata_location", key, missing)
+        bucket, namespace, table_name = name.removeprefix(TABLE_BUCKET).rsplit("/", 2)
+        key = {"tableBucketARN": bucket, "namespace": namespace, "name": table_name}
+        request = f"s3tables:GetTableMetadataLocation of {namespace}.{table_name} in {bucket}"
+        answer = _call(client_of("s3tables").get_table_metadata_location, key, missing, request)
         uri = answer.get("metadataLocation", "")
-        found = ListedTable(table, _folder_of(uri), name, uri)
+        table = ListedTable(table_name, _folder_of(uri), name, uri)
     else:
-        database, table = name.removeprefix(GLUE).split("/", 1)
-        answer = _call(client_of("glue"), "get_table", {"DatabaseName": database, "Name": table}, missing)
-        found = _glue_table(database, answer["Table"])
-    if not found.metadata_uri:
+        database, table_name = name.removeprefix(GLUE).split("/", 1)
+        key, request = {"DatabaseName": database, "Name": table_name}, f"glue:GetTable of {database}.{table_name}"
+        table = _glue_table(database, _call(client_of("glue").get_table, key, missing, request)["Table"])
+    if not table.metadata_uri:
         raise TableUnreadable("this table is not an Iceberg table: ask its provider to fix the catalog entry", name)
-    return found
+    return table
 
 
 def glue_tables(glue: Any, database: str) -> Iterator[list[ListedTable]]:
@@ -81,7 +82,7 @@ def glue_tables(glue: Any, database: str) -> Iterator[list[ListedTable]]:
     )
     key = {"DatabaseName": database}
     while True:
-        answer = _call(glue, "get_tables", key, missing)
+        answer = _call(glue.get_tables, key, missing, f"glue:GetTables of {database}")
         tables = [(_glue_table(database, table), table.get("Parameters", {})) for table in answer.get("TableList", [])]
         yield [table for table, parameters in tables if table.metadata_uri or _is_delta(parameters)]
         if not answer.get("NextToken"):
@@ -108,18 +109,18 @@ def _is_delta(parameters: dict[str, Any]) -> bool:
     return any(str(parameters.get(name, "")).lower() == "delta" for name in _FORMATS)
 
 
-def _call(client: Any, operation: str, key: dict[str, str], missing: str) -> dict[str, Any]:
+def _call(operation: Callable[..., Any], key: dict[str, str], missing: str, request: str) -> dict[str, Any]:
     from botocore.exceptions import ClientError
 
     failure: DeltaicError
     try:
-        return dict(getattr(client, operation)(**key))
+        return dict(operation(**key))
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in THROTTLED:
             failure = TooManyRequests("AWS is throttling requests for this table's metadata; try again")
         elif code in _PERMANENT_ERRORS:
-            failure = TableUnreadable(missing, f"{operation} of {'.'.join(key.values())}: {code}")
+            failure = TableUnreadable(missing, f"{request}: {code}")
         else:
             failure = Unavailable(f"AWS failed to return this table's metadata ({code}); try again")
         raise failure from error

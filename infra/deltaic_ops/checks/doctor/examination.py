@@ -147,14 +147,16 @@ def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> 
             yield not_tried(f"reads {name}", "its share has no recipient without address restrictions")
             continue
         path = segments(table.share, table.schema_name, table.name)
-        with target.admin.tokens.for_checks(reader) as bearer, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
-            client = SharingClient(http, target.endpoint, bearer, AGENT)
-            try:
+        try:
+            with target.admin.tokens.for_checks(reader) as bearer, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
+                client = SharingClient(http, target.endpoint, bearer, AGENT)
                 yield from table_reads.check_table_read(client, path, name, parameters)
-            except httpx.HTTPError as error:
-                reason = f"{type(error).__name__} at {target.endpoint}"
-                yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")
-                return
+        except NotFound:
+            yield not_tried(f"reads {name}", f"recipient '{reader.name}' was deleted in the meantime")
+        except httpx.HTTPError as error:
+            reason = f"{type(error).__name__} at {target.endpoint}"
+            yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")
+            return
 
 
 def _readers(admin: CatalogAdmin, share: str) -> Iterator[Recipient]:

@@ -33,10 +33,10 @@ def check_signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Fi
 
 def _check_trust(client: "IAMClient", stack: DeployedStack) -> Finding:
     policy: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
-    statements = [
-        each for each in policy["Statement"] if each["Effect"] == "Allow" and "sts:AssumeRole" in each["Action"]
-    ]
-    trusted, roles = json.dumps([statement["Principal"] for statement in statements]), _arns(client, stack)
+    allowed = [statement for statement in policy["Statement"] if statement.get("Effect") == "Allow"]
+    # An action or a principal can be a text or a list.
+    trusting = [statement for statement in allowed if '"sts:AssumeRole"' in json.dumps(statement.get("Action"))]
+    trusted, roles = json.dumps([statement.get("Principal") for statement in trusting]), _arns(client, stack)
     missing = [name for name, arn in roles.items() if f'"{arn}"' not in trusted]
     return judge(
         _TRUSTS,

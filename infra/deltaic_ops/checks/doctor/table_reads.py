@@ -58,9 +58,11 @@ def check_logs(names: Sequence[str], schemas: Schemas) -> Iterator[Finding]:
 
 def check_table_read(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check as a recipient a table's version, a byte of a file, and whether the list of files is streamed."""
-    findings = list(check_table(client, path, name))
-    yield from findings
-    if all(finding.holds for finding in findings):
+    holds = True
+    for finding in check_table(client, path, name):
+        holds &= finding.holds
+        yield finding
+    if holds:
         yield check_streaming(client, path, name, parameters)
 
 

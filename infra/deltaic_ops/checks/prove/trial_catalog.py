@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.items import Recipient
-from deltaic.errors import Conflict, NotFound
+from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.storage.locations import Location
 
 SHARE, SCHEMA, READER = "deltaic_prove", "trial", "deltaic_prove_reader"
@@ -81,6 +81,7 @@ class TrialCatalog:
         """Write the tables, and return their locations by name."""
         import pyarrow as pa
         from deltalake import write_deltalake
+        from deltalake.exceptions import DeltaError
         from deltalake.schema import Field, PrimitiveType, Schema
         from deltalake.transaction import AddAction, create_table_with_add_actions
 
@@ -88,15 +89,19 @@ class TrialCatalog:
         folders |= {ENCRYPTED: self.encrypted} if self.encrypted else {}
         locations = {name: f"{folder}/{name}" for name, folder in folders.items()}
         rows = pa.table({"site": list(_SITES) * 2, "dose": pa.array(range(4), pa.int64())})
-        for name in locations.keys() - {LONG, WIDE}:
-            write_deltalake(locations[name], rows, partition_by=["site"], storage_options=self.storage)
         files = [
             AddAction(f"part-{number:044d}.parquet", 1_000_000, {}, 0, data_change=True, stats="{}")
             for number in range(self.files)
         ]
-        for name, columns, actions in ((LONG, 1, files), (WIDE, WIDE_COLUMNS, [])):
-            schema = Schema([Field(f"column_{number:06d}", PrimitiveType("long")) for number in range(columns)])
-            create_table_with_add_actions(locations[name], schema, actions, storage_options=self.storage)
+        try:
+            for name in locations.keys() - {LONG, WIDE}:
+                write_deltalake(locations[name], rows, partition_by=["site"], storage_options=self.storage)
+            for name, columns, actions in ((LONG, 1, files), (WIDE, WIDE_COLUMNS, [])):
+                schema = Schema([Field(f"column_{number:06d}", PrimitiveType("long")) for number in range(columns)])
+                create_table_with_add_actions(locations[name], schema, actions, storage_options=self.storage)
+        except (DeltaError, OSError) as error:
+            text = str(error).partition("\n")[0]
+            raise Unavailable(f"cannot write to {self.location} ({text}): check bucket and permissions") from error
         return locations
 
 

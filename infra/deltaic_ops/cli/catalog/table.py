@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 from deltaic.catalog.admin.table_admin import Validate
+from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.items import Table, TableFormat
-from deltaic.errors import InvalidParameter, NotFound, TableUnreadable
+from deltaic.errors import InvalidParameter, NotFound, TableUnreadable, Unavailable
 
 from deltaic_ops.cli.catalog.file_load import load_files
 from deltaic_ops.cli.commands import Commands
@@ -261,6 +262,11 @@ def _iceberg_place(
     reference = f"{GLUE}{first}/{table}" if glue else f"{TABLE_BUCKET}{bucket}/{first}/{table}"
     try:
         return find_table(client, reference).location, reference
-    except TableUnreadable as refusal:
+    except (TableUnreadable, Unavailable) as refusal:
+        cause = refusal.__cause__
+        if isinstance(refusal, Unavailable) and isinstance(cause, Exception):
+            raise to_operator_error(cause) from cause
+        if cause is None:
+            raise InvalidParameter(f"'{glue or name}' is not an Iceberg table: AWS has no metadata of it") from None
         reason = f"cannot read the Iceberg table '{glue or name}' ({refusal.detail})"
         raise NotFound(f"{reason}: check name, account and region") from refusal

@@ -46,6 +46,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
         bearers = cli.admin.tokens.for_checks(cli.admin.recipients.get(as_recipient))
         granted = {grant.share.lower() for grant in cli.admin.grants.of_recipient(as_recipient)}
         strangers = [each.name for each in cli.admin.shares.list() if each.name.lower() not in granted][:1]
+    cli.note(f"checks {server}")
     with bearers as bearer, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
         client = SharingClient(http, server, bearer, AGENT)
         cli.end(cli.findings(verification(client, [share] if share else [], strangers, tables)))

@@ -54,7 +54,7 @@ class Follow(Item, frozen=True, kw_only=True):
     looked_at: datetime | None = None
     """Time of the last check."""
 
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    came: dict[str, int] = msgspec.field(default_factory=dict)
     """Number of tables with each status in the last check."""
 
     reasons: dict[str, str] = msgspec.field(default_factory=dict)
@@ -147,7 +147,7 @@ class FollowAdmin:
         self, follow: Follow, counts: Mapping[str, int], reasons: Mapping[str, str], failure: str = ""
     ) -> None:
         """Store the result of a check, unless the schema has stopped following the source."""
-        assign = {"counts": dict(counts), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
+        assign = {"came": dict(counts), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
         key, same = keys.share_entry("follow", follow.share, follow.schema_name), {"created_at": follow.created_at}
         self._records.attempt([self._records.update(key, assign=assign, expect=same)])
 
