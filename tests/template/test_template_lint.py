@@ -65,7 +65,8 @@ def test_sam_accepts_the_template() -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("mode", MODES)
+# In CI, test_sam_accepts_the_template checks the values of the smallest stack before the transform.
+@pytest.mark.parametrize("mode", [pytest.param("least", marks=pytest.mark.long), "most"])
 def test_cloudformation_accepts_the_transformed_template(tmp_path: Path, mode: str) -> None:
     file = tmp_path / f"{mode}.json"
     file.write_text(json.dumps(cloudformation(parameters=MODES[mode])))
