@@ -12,6 +12,7 @@ import deltalake
 import httpx
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError
 from client.provider import SCHEMA, SHARE, Provider, provide
 from delta_sharing_conformance.client import SharingClient, segments
 from delta_tables.handmade import add, lines, metadata, protocol
@@ -20,7 +21,7 @@ from deltaic.catalog.items import View
 from deltaic_ops.checks.doctor.freshness import check_views
 from deltaic_ops.checks.doctor.table_reads import MOST_BYTES, check_streaming
 from deltaic_ops.cli import app
-from deltaic_ops.inspection.findings import Finding
+from deltaic_ops.inspection.findings import Finding, ask
 from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result
@@ -308,3 +309,15 @@ def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
             admin.skills.delete(SHARE, SCHEMA, name)
         admin.models.delete(SHARE, SCHEMA, "churn", force=True)
         admin.tables.delete(SHARE, SCHEMA, "visits")
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [("AccessDenied", "not tried"), ("NotImplemented", "not tried"), ("InternalError", "failed")],
+)
+def test_only_denied_and_unsupported_operations_are_not_tried(code: str, verdict: str) -> None:
+    def examine() -> Finding:
+        raise ClientError({"Error": {"Code": code}}, "GetBucketLocation")
+
+    [finding] = ask("the bucket exists", "check its name", examine)
+    assert finding.verdict == verdict
