@@ -21,11 +21,11 @@ class IcebergType(NamedTuple):
     name: str
     avro: Any
     """Avro schema of partition values."""
-    parse: Callable[[str], Value | None]
+    parse_partition: Callable[[str], Value | None]
     """Parses a partition value of the Delta log; returns None if it is invalid."""
-    bound: Callable[[Any], bytes]
-    """Encodes a value as an Iceberg single value, which bounds are."""
-    encode: Callable[[Any], bytes]
+    encode_bound: Callable[[Any], bytes]
+    """Encodes a value as a bound (Iceberg, "Single-value serialization")."""
+    encode_partition: Callable[[Any], bytes]
     """Encodes a partition value in Avro."""
 
 
@@ -99,7 +99,7 @@ def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     """
     if not text:
         return None
-    value = iceberg_type(type_).parse(text)
+    value = iceberg_type(type_).parse_partition(text)
     if value is None:
         raise ValueError(type_.name)
     return value

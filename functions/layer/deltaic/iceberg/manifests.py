@@ -106,8 +106,8 @@ class PartitionEncoder:
     """Encoder of the partitions of manifest entries and of their summaries."""
 
     def __init__(self, columns: Sequence[PartitionColumn]) -> None:
-        self._writers = [iceberg_type(column.type).encode for column in columns]
-        self._bounds = [iceberg_type(column.type).bound for column in columns]
+        self._writers = [iceberg_type(column.type).encode_partition for column in columns]
+        self._bounds = [iceberg_type(column.type).encode_bound for column in columns]
 
     def encode(self, partition: Partition) -> bytes:
         """Encode the partition of a manifest entry."""

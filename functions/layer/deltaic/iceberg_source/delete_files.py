@@ -39,7 +39,7 @@ _ARRAY_LIMIT: Final = 4096
 _BITMAP_BYTES: Final = 8192
 
 Positions = dict[str, "array[int]"]
-"""Deleted rows by data file; row numbers fit in 32 bits, as most readers require."""
+"""Deleted rows by data file. Arrays of this type raise OverflowError for row numbers that do not fit in 32 bits."""
 
 
 class _Delete(NamedTuple):

@@ -108,8 +108,8 @@ class DeltaSchema:
             if summary is None or summary.get("lower_bound") == b""
         }
         readable = [[field["source-id"] for field in fields if self._is_readable_partition(field)] for fields in specs]
-        in_all = set(readable[-1]).intersection(*readable)
-        columns = [column for column in readable[-1] if column in in_all - can_be_empty]
+        usable = set(readable[-1]).intersection(*readable) - can_be_empty
+        columns = [column for column in readable[-1] if column in usable]
         return columns if self._can_insert(columns) else []
 
     def _is_readable_partition(self, field: Mapping[str, Any]) -> bool:

@@ -147,7 +147,7 @@ def decode_metadata_file(document: bytes, path: str) -> SourceMetadata:
     """
     with decoding(path):
         metadata = _decoder.decode(gzip.decompress(document) if ".gz." in path else document)
-        _ = metadata.current
+        _ = metadata.current  # raises TableUnreadable if it is missing
     if metadata.format_version not in {2, 3}:
         raise unshareable(
             f"it has version {metadata.format_version} of the Iceberg format, and this server reads versions 2 and 3",

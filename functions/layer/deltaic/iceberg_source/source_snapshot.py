@@ -36,10 +36,10 @@ from deltaic.lru import Lru
 
 _WITH_VECTORS: Final = 256
 """Files of a batch if the version has deletes, because vectors are in memory."""
-_AT_ONCE: Final = 8, 64
-"""Maximum numbers of manifests that are read in parallel: of large ones, and of ones with up to 1 MiB."""
+_AT_ONCE: Final = 8
+_SMALL_AT_ONCE: Final = 64
+"""Maximum number of manifests that are read in parallel: of any size, and if together they fit into _TOGETHER bytes."""
 _TOGETHER: Final = 64 << 20
-"""Maximum size of these small manifests together, in bytes."""
 _BYTES_PER_FILE: Final = 200
 _SNAPSHOT_BYTES: Final = 100_000
 _BYTES_PER_COLUMN: Final = 1500
@@ -250,7 +250,7 @@ class IcebergSnapshot(Snapshot):
         """Yield pieces from a piece of manifest number `first` on, each with its manifest's number."""
         numbers = [number for number in self._unexcluded(file_filter) if number >= first]
         largest = max((self._manifests[number].length or _TOGETHER for number in numbers), default=1)
-        most = max(_AT_ONCE[0], min(_AT_ONCE[1], _TOGETHER // largest))
+        most = max(_AT_ONCE, min(_SMALL_AT_ONCE, _TOGETHER // largest))
         at, count = 0, 1
         while group := numbers[at : at + count]:
             at, count = at + count, min(2 * count, most)

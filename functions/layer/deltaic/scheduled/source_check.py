@@ -253,7 +253,7 @@ class _SourceCheck:
             return DeltaLog(store).snapshot()
         from deltaic.sharing.iceberg_tables import open_source
 
-        log = open_source(store, locations, table.metadata_uri, lambda _: self._context.glue())
+        log = open_source(store, locations, table.metadata_uri, lambda _: self._context.glue())  # unused with a URI
         return log.snapshot().load_commits()
 
 

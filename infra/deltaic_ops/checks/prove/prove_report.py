@@ -27,7 +27,7 @@ def check_rows(context: CheckContext, catalog: TrialCatalog, report: Path) -> It
     stack = read_stack(context.client("cloudformation"), context.stack)
     on_aws = is_aws(context.client("sts").meta.endpoint_url)
     content: dict[str, Any] = {"stack": stack.name, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-    known, made = read_results(report, stack.name), list[Finding]()
+    earlier, rows = read_results(report, stack.name), list[Finding]()
     with (
         catalog.created() as recipient,
         context.admin.tokens.for_checks(recipient) as bearer,
@@ -38,9 +38,9 @@ def check_rows(context: CheckContext, catalog: TrialCatalog, report: Path) -> It
         with suppress(httpx.HTTPError):  # the rows report an endpoint that does not respond
             content |= latencies(trial)
         checks = verify(client, [SHARE], [], 3 if catalog.encrypted else 2)
-        for result in results(trial, [*examine(context, (SHARE, SCHEMA, PLAIN)), *checks], known):
-            made.append(result)
-            write_report(report, {**content, "complete": len(made) == len(ROWS)}, made)
+        for result in results(trial, [*examine(context, (SHARE, SCHEMA, PLAIN)), *checks], earlier):
+            rows.append(result)
+            write_report(report, {**content, "complete": len(rows) == len(ROWS)}, rows)
             yield result
 
 
@@ -48,9 +48,9 @@ def write_report(report: Path, facts: Mapping[str, Any], results: Sequence[Findi
     """Write FILE.json and FILE.html: facts about the run, such as the name of the stack, and results of rows."""
     expected = {row.name: row.expected for row in ROWS}
     rows = [
-        {"row": each.check, "verdict": each.verdict, "seen": each.message, "remedy": each.remedy}
-        | {"expected": expected[each.check]}
-        for each in results
+        {"row": result.check, "verdict": result.verdict, "seen": result.message, "remedy": result.remedy}
+        | {"expected": expected[result.check]}
+        for result in results
     ]
     report.with_suffix(".json").write_text(json.dumps({**facts, "rows": rows}, indent=2) + "\n", encoding="utf-8")
     items = "".join(f"<li>{escape(f'{name}: {value}')}</li>" for name, value in facts.items())

@@ -71,9 +71,9 @@ def results(
     trial: Trial, findings: Iterable[Finding], earlier: Mapping[str, Finding] | None = None
 ) -> Iterator[Finding]:
     """Yield the result of each row, in order, named like the row; results of an `earlier` run are kept."""
-    made = list(findings)
+    checked = list(findings)
     for row in ROWS:
-        yield (earlier or {}).get(row.name) or _result(row, trial, made)
+        yield (earlier or {}).get(row.name) or _result(row, trial, checked)
 
 
 def _result(row: Row, trial: Trial, findings: list[Finding]) -> Finding:
