@@ -21,20 +21,20 @@ def activate(request: PublicRequest) -> Response:
         offer = open_link(secret, lambda limits: check_admitted(limits, request.source_ip, datetime.now(UTC)))
         request.audit.add(recipientId=offer.invitation.recipient_id, invitationId=offer.invitation.id)
         if request.method != "POST":
-            names = _names(offer)
-            return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
+            page = pages.offer(offer.invitation.recipient, contact, _names(offer), offer.token_ends)
+            return Response(HTTPStatus.OK, HEADERS, page)
         issued = use_link(secret)
     except (LinkGone, Unauthenticated):  # an expired recipient is answered like an unknown one
-        return _page(HTTPStatus.GONE, pages.inactive_link(contact))
+        return Response(HTTPStatus.GONE, HEADERS, pages.inactive_link(contact))
     except PermissionDenied:
-        return _page(HTTPStatus.FORBIDDEN, pages.wrong_network(contact))
+        return Response(HTTPStatus.FORBIDDEN, HEADERS, pages.wrong_network(contact))
     except Conflict:
-        return _page(HTTPStatus.CONFLICT, pages.too_many_profiles(contact))
+        return Response(HTTPStatus.CONFLICT, HEADERS, pages.too_many_profiles(contact))
     request.audit.add(tokenId=issued.token.id)
     endpoint = offer.invitation.endpoint
     text = profile(endpoint, issued, serves_iceberg=bool(settings().iceberg_bucket))
     page = pages.activated(contact, _names(offer), _example(offer), text, issued.token.expires_at)
-    return _page(HTTPStatus.OK, page)
+    return Response(HTTPStatus.OK, HEADERS, page)
 
 
 def _names(offer: Offer) -> pages.SharedNames:
@@ -53,7 +53,3 @@ def _example(offer: Offer) -> Example:
         for table in tables:
             return Example(endpoint, name, share.name, table.schema_name, table.name, explore)
     return Example(endpoint, name, "", "", "")
-
-
-def _page(status: int, body: bytes) -> Response:
-    return Response(status=status, headers=HEADERS, body=body)

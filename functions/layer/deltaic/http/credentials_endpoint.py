@@ -4,7 +4,6 @@ from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.protocol.requests import CredentialsRequest
-from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.folders import credentials
 from deltaic.sharing.runtime import connect_sessions, sharing
 from deltaic.snapstart import call_after_restore
@@ -14,9 +13,8 @@ call_after_restore(connect_sessions)
 
 def create_table_credentials(request: Request) -> Response:
     """POST .../temporary-table-credentials: credentials that read the table's folder."""
-    name = RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
     body = CredentialsRequest.parse(request.body)
-    return json_response(credentials.create_table_credentials(sharing(), request.caller, name, body))
+    return json_response(credentials.create_table_credentials(sharing(), request.caller, request.table, body))
 
 
 def create_asset_credentials(request: Request) -> Response:

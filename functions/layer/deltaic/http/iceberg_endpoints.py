@@ -8,7 +8,6 @@ from deltaic.errors import DeltaicError, NotFound, UnsupportedOperation
 from deltaic.http.request import PublicRequest, Request
 from deltaic.http.response import Response
 from deltaic.protocol import iceberg_bodies
-from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.iceberg_clients import namespaces
 from deltaic.sharing.runtime import sharing
 
@@ -28,14 +27,9 @@ def iceberg_error(error: DeltaicError, request: PublicRequest | None) -> Respons
     return Response(error.status, headers, iceberg_bodies.error(error, missing_type))
 
 
-def answer(body: bytes) -> Response:
+def answer(body: bytes, **headers: str) -> Response:
     """Return a JSON response that no cache may store, because it is for one recipient."""
-    return Response(headers={**_JSON, "cache-control": "private, no-store"}, body=body)
-
-
-def table_name(request: Request) -> RequestedTable:
-    """Return the share, schema and table in the request's route."""
-    return RequestedTable(request.names["share"], request.names["namespace"], request.names["table"])
+    return Response(headers={**_JSON, "cache-control": "private, no-store", **headers}, body=body)
 
 
 def list_iceberg(request: Request) -> Response:
@@ -79,6 +73,6 @@ def _read(request: Request) -> bytes | None:
         case "/shares/{share}/namespaces/{namespace}/tables":
             return namespaces.list_open_tables(sharing(), caller, names["share"], names["namespace"])
         case "/shares/{share}/namespaces/{namespace}/tables/{table}":  # only HEAD: another function answers GET
-            namespaces.check_table(sharing(), caller, table_name(request))
+            namespaces.check_table(sharing(), caller, request.table)
             return b""
     return None

@@ -1,7 +1,7 @@
 """Endpoint that signs S3 requests of Iceberg clients, in a module that does not load the Delta log reader."""
 
 from deltaic import storage
-from deltaic.http.iceberg_endpoints import answer, table_name
+from deltaic.http.iceberg_endpoints import answer
 from deltaic.http.request import Request
 from deltaic.http.response import Response
 from deltaic.sharing import rights
@@ -17,4 +17,4 @@ def sign_iceberg_request(request: Request) -> Response:
     """POST .../tables/{table}/sign: the signed headers of one S3 request (Iceberg's remote signing)."""
     signing_request = remote_signing.SigningRequest.parse(request.body)
     token = request.query.get("set", "")
-    return answer(remote_signing.sign_request(sharing(), request.caller, table_name(request), token, signing_request))
+    return answer(remote_signing.sign_request(sharing(), request.caller, request.table, token, signing_request))

@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from deltaic.http.iceberg_endpoints import answer, table_name
+from deltaic.http.iceberg_endpoints import answer
 from deltaic.http.request import Request
 from deltaic.http.response import Response
 from deltaic.sharing.iceberg_clients import load_table
@@ -16,10 +16,9 @@ call_after_restore(connect_sessions)
 def load_iceberg_table(request: Request) -> Response:
     """GET .../tables/{table}: Iceberg metadata of a table. GET .../tables/{table}/credentials: access to its files."""
     if request.route.endswith("/credentials"):
-        return answer(load_table.load_credentials(sharing(), request.caller, table_name(request)))
+        return answer(load_table.load_credentials(sharing(), request.caller, request.table))
     etags = request.headers.get("if-none-match", "")
-    loaded = load_table.load_table(sharing(), request.caller, table_name(request), etags)
+    loaded = load_table.load_table(sharing(), request.caller, request.table, etags)
     if loaded.body is None:
         return Response(HTTPStatus.NOT_MODIFIED, {"etag": loaded.etag})
-    response = answer(loaded.body)
-    return Response(response.status, {**response.headers, "etag": loaded.etag}, response.body)
+    return answer(loaded.body, etag=loaded.etag)

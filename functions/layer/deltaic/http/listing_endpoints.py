@@ -5,7 +5,6 @@ from deltaic.http.response import Response, json_response
 from deltaic.protocol.requests import ListRequest
 from deltaic.settings import settings
 from deltaic.sharing import catalog_listing
-from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.runtime import sharing
 
 
@@ -40,6 +39,7 @@ def list_all_tables(request: Request) -> Response:
 
 def get_table(request: Request) -> Response:
     """GET /shares/{share}/schemas/{schema}/tables/{table}: one table, and the formats in which it can be read."""
-    name = RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
     serves_iceberg = bool(settings().iceberg_bucket)
-    return json_response(catalog_listing.get_table(sharing(), request.caller, name, serves_iceberg=serves_iceberg))
+    return json_response(
+        catalog_listing.get_table(sharing(), request.caller, request.table, serves_iceberg=serves_iceberg)
+    )

@@ -14,7 +14,7 @@ from deltaic.errors import Unauthenticated
 from deltaic.http.asgi import Receive, Scope
 from deltaic.protocol.parameters import from_query_string
 from deltaic.sharing.audit_record import AuditRecord
-from deltaic.sharing.caller import Caller
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.page_budget import PageBudget
 
 
@@ -46,6 +46,12 @@ class Request(PublicRequest, frozen=True, kw_only=True):
     caller: Caller
     page_budget: PageBudget = msgspec.field(default_factory=PageBudget)
     """Counts the bytes of the response as they are sent."""
+
+    @property
+    def table(self) -> RequestedTable:
+        """The share, schema and table in the route; routes of Iceberg's catalog name the schema `namespace`."""
+        schema = self.names["schema" if "schema" in self.names else "namespace"]
+        return RequestedTable(self.names["share"], schema, self.names["table"])
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:

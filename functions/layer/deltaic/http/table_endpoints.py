@@ -13,7 +13,6 @@ from deltaic.protocol.requests import MetadataRequest, QueryResultRequest, Versi
 from deltaic.settings import settings
 from deltaic.sharing import metadata, query
 from deltaic.sharing.answer import Answer, ResponseOptions
-from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.change_feed import changes_query
 from deltaic.sharing.runtime import connect_sessions, sharing
 from deltaic.snapstart import call_after_restore, load_before_snapshot
@@ -26,7 +25,7 @@ VERSION_HEADER = "delta-table-version"
 
 def get_table_version(request: Request) -> Response:
     """GET .../version, and the deprecated HEAD of the table: the version in a header, without a body."""
-    number = metadata.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    number = metadata.get_version(sharing(), request.caller, request.table, VersionRequest.parse(request.query))
     request.caller.audit.add(version=number)
     return Response(headers={VERSION_HEADER: str(number)})
 
@@ -34,7 +33,7 @@ def get_table_version(request: Request) -> Response:
 def get_table_metadata(request: Request) -> Response:
     """GET .../metadata: the protocol and metaData lines of a table."""
     answer = metadata.get_metadata(
-        sharing(), request.caller, _table(request), MetadataRequest.parse(request.query), partial(_options, request)
+        sharing(), request.caller, request.table, MetadataRequest.parse(request.query), partial(_options, request)
     )
     return Response(headers=_headers(request, answer), body=b"".join(answer.chunks))
 
@@ -43,7 +42,7 @@ def query_table(request: Request) -> StreamedResponse:
     """POST .../query: the files of the result; for an asynchronous query, one line with its id."""
     options = _options(request)
     query_request = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
-    return _stream(request, query.query(sharing(), request.caller, _table(request), query_request, options))
+    return _stream(request, query.query(sharing(), request.caller, request.table, query_request, options))
 
 
 def get_query(request: Request) -> StreamedResponse:
@@ -51,31 +50,23 @@ def get_query(request: Request) -> StreamedResponse:
     # Imported here, because the other endpoints do not need it.
     from deltaic.sharing import submissions
 
-    return _stream(
-        request,
-        submissions.get_result(
-            sharing(),
-            request.caller,
-            _table(request),
-            request.names["queryId"],
-            request=QueryResultRequest.parse(request.body),
-            read_options=partial(_options, request),
-        ),
+    answer = submissions.get_result(
+        sharing(),
+        request.caller,
+        request.table,
+        request.names["queryId"],
+        request=QueryResultRequest.parse(request.body),
+        read_options=partial(_options, request),
     )
+    return _stream(request, answer)
 
 
 def list_table_changes(request: Request) -> StreamedResponse:
     """GET .../changes: the files of the change data feed."""
-    return _stream(
-        request,
-        changes_query.list_changes(
-            sharing(), request.caller, _table(request), ChangesRequest.parse(request.query), partial(_options, request)
-        ),
+    answer = changes_query.list_changes(
+        sharing(), request.caller, request.table, ChangesRequest.parse(request.query), partial(_options, request)
     )
-
-
-def _table(request: Request) -> RequestedTable:
-    return RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
+    return _stream(request, answer)
 
 
 def _options(request: Request) -> ResponseOptions:
