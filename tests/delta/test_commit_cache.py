@@ -28,7 +28,7 @@ def write_log(root: Path, name: str = "f") -> HandmadeLog:
 
 def paths(log: DeltaLog, start: int = 0, end: int = COMMITS - 1) -> list[str]:
     changes = [change for commit in log.commits(start, end) for change in commit.data()]
-    return [change.action.path for change in changes if isinstance(change, FileChange)]
+    return [change.path for change in changes if isinstance(change, FileChange)]
 
 
 def expected_paths(name: str, start: int = 1) -> list[str]:

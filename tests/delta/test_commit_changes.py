@@ -34,9 +34,7 @@ def without_data_change(action: Action) -> Action:
 def describe(changes: list[Change]) -> list[str]:
     names = {Add: "add", Remove: "remove", AddCdcFile: "cdc"}
     return [
-        f"{names[type(change.action)]} {change.action.path}"
-        if isinstance(change, FileChange)
-        else type(change).__name__.lower()
+        f"{names[type(change)]} {change.path}" if isinstance(change, FileChange) else type(change).__name__.lower()
         for change in changes
     ]
 
@@ -85,11 +83,10 @@ def test_an_action_has_the_values_of_its_json(tmp_path: Path) -> None:
     log.commit(add("a", vector=vector("ab^-aqEH.-t@S}K{vb[*k^"), unknownField={"kept": True}), modified=T)
     (commit,) = DeltaLog(FolderStore(tmp_path)).commits(1, 1)
     (change,) = commit.actions
-    assert isinstance(change, FileChange)
-    assert change.action.partition_values == {"p": "a"}
-    assert isinstance(change.action, Add)
-    assert change.action.deletion_vector is not None
-    assert change.action.deletion_vector.unique_id == "uab^-aqEH.-t@S}K{vb[*k^@1"
+    assert isinstance(change, Add)
+    assert change.partition_values == {"p": "a"}
+    assert change.deletion_vector is not None
+    assert change.deletion_vector.unique_id == "uab^-aqEH.-t@S}K{vb[*k^@1"
 
 
 @pytest.mark.parametrize("metrics", [[1], "x", 5, None, {}], ids=str)

@@ -81,7 +81,7 @@ def _check_changes(log: IcebergLog, version: int) -> None:
         other = ("partition columns", "follows a rollback")
         assert is_rewritten or any(reason in refused.message for reason in other)  # noqa: PT017 -- all are right
         return
-    changes = [change.action for change in commit.data() if isinstance(change, FileChange)]
+    changes = [change for change in commit.data() if isinstance(change, FileChange)]
     entry = log.metadata.versions[version]
     if entry is not None and entry.summary["operation"] == "replace":  # a compaction
         assert not changes

@@ -21,12 +21,7 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 _WINDOW_COMMITS: Final = 32
 
 
-class FileChange(msgspec.Struct, frozen=True):
-    """An `add`, `remove` or `cdc` action."""
-
-    action: Add | Remove | AddCdcFile
-
-
+FileChange = Add | Remove | AddCdcFile
 Change = FileChange | Metadata | Protocol
 
 
@@ -60,10 +55,10 @@ class CommitChanges(msgspec.Struct, frozen=True):
 
     def change_data(self) -> list[Change]:
         """Return the `cdc`, `metaData` and `protocol` actions; without `cdc` actions, the result of `data`."""
-        recorded = any(_is_cdc(action) for action in self.actions)
+        recorded = any(isinstance(action, AddCdcFile) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()
-        return [action for action in self.actions if not isinstance(action, FileChange) or _is_cdc(action)]
+        return [action for action in self.actions if not isinstance(action, Add | Remove)]
 
 
 class _CommitLine(FileActions, gc=False):
@@ -126,8 +121,8 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
     merged_nothing, mark = False, ""
     updates_none: list[bool] = []
     for line in decode_lines(content, path, _lines):
-        actions += [FileChange(action) for action in (line.add, line.remove, line.cdc) if action is not None]
-        actions += filter(None, (decode_metadata(line.meta_data, path), decode_protocol(line.protocol, path)))
+        decoded = (decode_metadata(line.meta_data, path), decode_protocol(line.protocol, path))
+        actions += [action for action in (line.add, line.remove, line.cdc, *decoded) if action is not None]
         if (info := decode_json(line.commit_info, path)) is not None:
             in_commit_timestamp = integer(info.get("inCommitTimestamp"))
             timestamp = in_commit_timestamp if isinstance(in_commit_timestamp, int) else timestamp
@@ -138,12 +133,8 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
     return CommitChanges(version, timestamp, tuple(actions), merged_nothing, all_update_none, len(content), mark)
 
 
-def _is_cdc(action: Change) -> bool:
-    return isinstance(action, FileChange) and isinstance(action.action, AddCdcFile)
-
-
 def _changes_data(change: FileChange) -> bool:
-    return not isinstance(change.action, AddCdcFile) and change.action.data_change is not False
+    return not isinstance(change, AddCdcFile) and change.data_change is not False
 
 
 def _merged_nothing(info: dict[str, Any]) -> bool:

@@ -137,8 +137,8 @@ def _snapshot_files(snapshot: Snapshot) -> Iterator[FileReference]:
 def _commit_files(content: bytes, commit: CommitFile) -> Iterator[FileReference]:
     for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in to_slices(content)):
         if isinstance(change, FileChange):
-            vector: DeletionVector | None = getattr(change.action, "deletion_vector", None)
-            yield change.action.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)
+            vector: DeletionVector | None = getattr(change, "deletion_vector", None)
+            yield change.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)
 
 
 def _digests(files: Iterable[FileReference], locations: TableLocations) -> Iterator[int]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from deltaic.delta import deletion_vectors, features
-from deltaic.delta.actions import AddCdcFile, Metadata, Protocol, Remove
+from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove
 from deltaic.delta.commit_changes import Change, CommitChanges, CommitRange, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import fingerprint
@@ -224,7 +224,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
                 if files == parameters.max_files:
                     next_page = (visible.commit.version, number)
                     break
-                visibility = visible.before if isinstance(change.action, Remove) else visible.visibility
+                visibility = visible.before if isinstance(change, Remove) else visible.visibility
                 commit_lines.append(changes.line(visible.commit, change, visible.removed, visibility))
                 _count(metrics, change, visible.removed)
                 files += 1
@@ -279,8 +279,7 @@ def _live_features(
     return frozenset()
 
 
-def _count(metrics: ResponseMetrics, change: FileChange, removed: Mapping[str, RemovedFile]) -> None:
-    action = change.action
+def _count(metrics: ResponseMetrics, action: FileChange, removed: Mapping[str, RemovedFile]) -> None:
     size = removed[action.path][1] if action.path in removed else action.size
     metrics.add(1, size or 0)
     if isinstance(action, AddCdcFile):
@@ -297,6 +296,4 @@ def _has_vector(change: Change) -> bool:
 
     A `remove` with a deletion vector deletes only the rows that were not deleted before; without one, all rows.
     """
-    if not isinstance(change, FileChange) or isinstance(change.action, AddCdcFile):
-        return False
-    return change.action.deletion_vector is not None
+    return isinstance(change, Add | Remove) and change.deletion_vector is not None

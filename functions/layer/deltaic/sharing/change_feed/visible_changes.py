@@ -60,8 +60,8 @@ class ChangeFeed:
             changes = commit.data()
         if not _is_first(commit, table):
             return list(enumerate(changes))
-        paths = [canonical_path(change.action.path) if isinstance(change, FileChange) else None for change in changes]
-        removed = {path for path, change in zip(paths, changes, strict=True) if _removes(change)}
+        paths = [canonical_path(change.path) if isinstance(change, FileChange) else None for change in changes]
+        removed = {path for path, change in zip(paths, changes, strict=True) if isinstance(change, Remove)}
         pairs = zip(changes, paths, strict=True)
         return [(at, change) for at, (change, path) in enumerate(pairs) if _adds(change) and path not in removed]
 
@@ -124,19 +124,15 @@ class VisibleCommits(msgspec.Struct, frozen=True):
         self, commit: CommitChanges, visibility: TableVisibility, changes: Sequence[Numbered]
     ) -> TableVisibility:
         """Return the visibility in the previous version, which differs only if the commit changes metadata."""
-        if commit.metadata is None or not any(_removes(change) for _, change in changes):
+        if commit.metadata is None or not any(isinstance(change, Remove) for _, change in changes):
             return visibility
         return visibility_of(self.table.rights, self.log.snapshot(commit.version - 1).metadata)
 
     def _with_inline_vectors(self, changes: Sequence[Numbered]) -> list[Numbered]:
-        tracked = {
-            number: change.action
-            for number, change in changes
-            if isinstance(change, FileChange) and not isinstance(change.action, AddCdcFile)
-        }
+        tracked = {number: change for number, change in changes if isinstance(change, Add | Remove)}
         inline = actions_with_inline_vectors(self.sharing, self.table, list(tracked.values()))
         actions = dict(zip(tracked, inline, strict=True))
-        return [(number, FileChange(actions[number]) if number in actions else change) for number, change in changes]
+        return [(number, actions.get(number, change)) for number, change in changes]
 
 
 def _visible_changes(
@@ -150,9 +146,9 @@ def _visible_changes(
     def is_visible(change: Change) -> bool:
         if not isinstance(change, FileChange):
             return True
-        is_removed = _removes(change)
-        file = removed.get(change.action.path) if is_removed else None
-        values = to_text_map(change.action.partition_values) if file is None else file[0]
+        is_removed = isinstance(change, Remove)
+        file = removed.get(change.path) if is_removed else None
+        values = to_text_map(change.partition_values) if file is None else file[0]
         return (before if is_removed else visibility).shows(values)
 
     return [(number, change) for number, change in changes if is_visible(change)]
@@ -164,11 +160,7 @@ def _is_first(commit: CommitChanges, table: SharedTable) -> bool:
 
 
 def _adds(change: Change) -> bool:
-    return not isinstance(change, FileChange) or isinstance(change.action, Add)
-
-
-def _removes(change: Change) -> bool:
-    return isinstance(change, FileChange) and isinstance(change.action, Remove)
+    return not isinstance(change, Remove | AddCdcFile)
 
 
 def _may_split_updates(
@@ -180,11 +172,7 @@ def _may_split_updates(
     """
     if visibility.partition_filter is None:
         return False
-    recorded = [
-        to_text_map(change.action.partition_values)
-        for change in changes
-        if isinstance(change, FileChange) and isinstance(change.action, AddCdcFile)
-    ]
+    recorded = [to_text_map(change.partition_values) for change in changes if isinstance(change, AddCdcFile)]
     if any(not visibility.partition_filter.columns.keys() <= values.keys() for values in recorded):
         # Without partition values, the rows of a cdc file may belong to any partition.
         return True

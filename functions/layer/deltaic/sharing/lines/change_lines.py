@@ -36,7 +36,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
     def line(
         self,
         commit: CommitChanges,
-        change: FileChange,
+        action: FileChange,
         removed: Mapping[str, RemovedFile],
         visibility: TableVisibility,
     ) -> bytes:
@@ -44,7 +44,6 @@ class ChangeLines(msgspec.Struct, frozen=True):
 
         `removed` is the result of `find_removed`. `visibility` is that of the version whose file is added or removed.
         """
-        action = change.action
         kind: ActionKind = "cdf"
         stats, vector, partition_values, size = None, None, action.partition_values, action.size
         if isinstance(action, Add):
@@ -92,9 +91,8 @@ class ChangeLines(msgspec.Struct, frozen=True):
         )
 
 
-def check_locations(change: FileChange, locations: TableLocations) -> None:
+def check_locations(action: FileChange, locations: TableLocations) -> None:
     """Raise an error for a change whose files are outside the table's locations or have invalid paths."""
-    action = change.action
     locations.resolve(action.path)
     vector = None if isinstance(action, AddCdcFile) else action.deletion_vector
     if vector is not None:
@@ -109,11 +107,10 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
     Old writers omit both in `remove` actions without `extendedFileMetadata` (Delta protocol, "Add File and Remove
     File"), so the previous version is read. Raises TableUnreadable if the previous version does not have the file.
     """
-    actions = [change.action for change in changes if isinstance(change, FileChange)]
     incomplete = {
-        canonical_path(action.path): action.path
-        for action in actions
-        if isinstance(action, Remove) and (action.size is None or action.partition_values is None)
+        canonical_path(change.path): change.path
+        for change in changes
+        if isinstance(change, Remove) and (change.size is None or change.partition_values is None)
     }
     removed: dict[str, RemovedFile] = {}
     if not incomplete:
@@ -131,7 +128,7 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
     return removed
 
 
-def _time(action: Add | Remove | AddCdcFile, commit: CommitChanges) -> int:
+def _time(action: FileChange, commit: CommitChanges) -> int:
     if isinstance(action, Add):
         return action.modification_time or commit.timestamp
     if isinstance(action, Remove):
