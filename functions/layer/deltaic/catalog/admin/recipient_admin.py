@@ -54,15 +54,13 @@ class RecipientAdmin:
             properties=names.check_properties(properties or {}),
             created_at=now(),
         )
-        try:
-            self._records.transact([
-                self._records.put_new(keys.catalog_entry("recipient", name), recipient.attributes()),
-                self._records.put_new(
-                    keys.recipient_id(recipient.id), {"recipient": name, "properties": recipient.properties}
-                ),
-            ])  # fmt: skip
-        except ConditionFailed:
-            raise AlreadyExists(f"recipient '{name}' exists already: choose another name, or use it") from None
+        copied = {"recipient": name, "properties": recipient.properties}
+        writes = [
+            self._records.put_new(keys.catalog_entry("recipient", name), recipient.attributes()),
+            self._records.put_new(keys.recipient_id(recipient.id), copied),
+        ]
+        if not self._records.attempt(writes):
+            raise AlreadyExists(f"recipient '{name}' exists already: choose another name, or use it")
         return recipient
 
     def get(self, name: str) -> Recipient:

@@ -53,12 +53,9 @@ class ShareAdmin:
             properties=names.check_properties(properties or {}),
             created_at=now(),
         )
-        try:
-            self._records.transact(
-                [self._records.put_new(keys.catalog_entry("share", name), {**share.attributes(), "schemas": 0})]
-            )
-        except ConditionFailed:
-            raise AlreadyExists(f"share '{name}' exists already: choose another name, or update it") from None
+        attributes = {**share.attributes(), "schemas": 0}
+        if not self._records.attempt([self._records.put_new(keys.catalog_entry("share", name), attributes)]):
+            raise AlreadyExists(f"share '{name}' exists already: choose another name, or update it")
         return share
 
     def get(self, name: str) -> Share:

@@ -72,10 +72,8 @@ class StorageAdmin:
             created_at=now(),
         )
         key = keys.catalog_entry("storage", name)
-        try:
-            self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
-        except ConditionFailed:
-            raise AlreadyExists(f"storage '{name}' exists already: choose another name, or update it") from None
+        if not self._records.attempt([self._records.put_new(key, {**storage.attributes(), "tables": 0})]):
+            raise AlreadyExists(f"storage '{name}' exists already: choose another name, or update it")
         if access_keys is not None:
             try:
                 self._store_keys(storage.secret, access_keys)

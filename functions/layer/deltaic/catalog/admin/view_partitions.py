@@ -5,7 +5,6 @@ from typing import Final, TypeVar
 
 from deltaic.catalog import keys
 from deltaic.catalog.admin.records import DELETING, Records
-from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Table, View, ViewPartition
 from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import Conflict
@@ -38,18 +37,16 @@ class ViewPartitions:
         view_key = keys.asset("view", view.share, view.schema_name, view.name)
         for batch in _batches(partitions):
             partition_keys = [keys.view_partition(view.share, each.table_id, each.audience) for each in batch]
-            try:
-                self._records.transact([
-                    # A change of the SQL removes the partitions, so it must not run at the same time.
-                    self._records.update(view_key, add={"revision": 1}, expect=same),
-                    *(
-                        self._records.put_new(key, partition.attributes())
-                        for key, partition in zip(partition_keys, batch, strict=True)
-                    ),
-                ])  # fmt: skip
-            except ConditionFailed:
-                title = view.title
-                raise Conflict(f"'{title}' was changed while it was refreshed: refresh it again") from None
+            writes = [
+                # A change of the SQL removes the partitions, so it must not run at the same time.
+                self._records.update(view_key, add={"revision": 1}, expect=same),
+                *(
+                    self._records.put_new(key, partition.attributes())
+                    for key, partition in zip(partition_keys, batch, strict=True)
+                ),
+            ]
+            if not self._records.attempt(writes):
+                raise Conflict(f"'{view.title}' was changed while it was refreshed: refresh it again")
 
     def remove(self, share: str, table_id: str, audiences: Iterable[str]) -> None:
         """Remove a view's partitions for the given audiences (names for recipients with equal properties)."""
