@@ -45,41 +45,38 @@ class Protocol(msgspec.Struct, frozen=True):
     raw: bytes
 
 
-class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A file that is added, or a logical file with a new deletion vector."""
+class _FileAction(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Fields of all actions on files: `add`, `remove` and `cdc`."""
 
     path: str
     partition_values: dict[str, Any] | None = None
     size: int | None = None
-    modification_time: int | None = None
     data_change: bool | None = None
-    stats: Any = None
-    deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
 
 
-class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A logical file that is removed; in old logs only the path is required."""
-
-    path: str
-    deletion_timestamp: int | None = None
-    data_change: bool | None = None
-    partition_values: dict[str, Any] | None = None
-    size: int | None = None
-    stats: Any = None
-    deletion_vector: DeletionVector | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
-
-
-class AddCdcFile(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class AddCdcFile(_FileAction, frozen=True, gc=False, rename="camel"):
     """A file of changed rows (Delta protocol, "Add CDC File")."""
 
-    path: str
-    partition_values: dict[str, Any] | None = None
-    size: int | None = None
-    data_change: bool | None = None
+
+class _LogicalFileAction(_FileAction, frozen=True, gc=False, rename="camel"):
+    """Fields of the actions on logical files: `add` and `remove`."""
+
+    stats: Any = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+
+class Add(_LogicalFileAction, frozen=True, gc=False, rename="camel"):
+    """A file that is added, or a logical file with a new deletion vector."""
+
+    modification_time: int | None = None
+
+
+class Remove(_LogicalFileAction, frozen=True, gc=False, rename="camel"):
+    """A logical file that is removed; in old logs only the path is required."""
+
+    deletion_timestamp: int | None = None
 
 
 class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
