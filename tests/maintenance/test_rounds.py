@@ -278,7 +278,7 @@ def test_store_failure_is_reported_and_releases_the_lease(tables: "Tables") -> N
     tables.write("orders", MIN_COMMITS)
     tables.share("orders")
 
-    class Failing(LogWriter):
+    class Failing(LogWriter, frozen=True):
         """A store with a transient error."""
 
         def create(self, path: str, content: bytes) -> bool:
@@ -286,7 +286,7 @@ def test_store_failure_is_reported_and_releases_the_lease(tables: "Tables") -> N
 
     def log(table: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         store, writer = tables.log(table)
-        return store, Failing(writer._locations, writer._storage, writer._credentials)
+        return store, Failing(writer.locations, writer.storage, writer.credentials)
 
     tables.run_checkpoints(log=log)
     assert tables.result_for("orders").status == "failed"

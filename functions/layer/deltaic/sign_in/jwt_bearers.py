@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.catalog.credentials.policies import Policies
 from deltaic.catalog.items import OAuthClient, Policy
@@ -32,20 +34,13 @@ class ServerClients(NamedTuple):
     keys: IssuerKeys
 
 
-class JwtBearers:
+class JwtBearers(msgspec.Struct, frozen=True):
     """Authenticate JWTs of other issuers and, with `server_clients`, JWTs that the server has issued."""
 
-    def __init__(
-        self,
-        policies: Policies,
-        keys: IssuerKeys,
-        server_clients: ServerClients | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._policies = policies
-        self._keys = keys
-        self._server_clients = server_clients
-        self._clock = clock
+    policies: Policies
+    keys: IssuerKeys
+    server_clients: ServerClients | None = None
+    clock: Callable[[], float] = time.time
 
     def authenticate(self, token: str) -> Bearer:
         """Return the recipient of a JWT; raises JwtRejected, whose message is the reason for the log.
@@ -53,13 +48,13 @@ class JwtBearers:
         Rejects a token that matches policies of two recipients, because their grants may differ.
         """
         jwt = jose.read(token)
-        if self._server_clients is not None and jwt.kid.startswith(KID_PREFIX):
-            return self._client_bearer(jwt, self._server_clients)
+        if self.server_clients is not None and jwt.kid.startswith(KID_PREFIX):
+            return self._client_bearer(jwt, self.server_clients)
         issuer = claims.issuer_of(jwt.claims)
-        policies = self._policies.of_issuer(issuer)
+        policies = self.policies.of_issuer(issuer)
         if not policies:
             raise JwtRejected("no policy names the token's issuer")
-        claims.check_times(jwt.claims, self._clock())
+        claims.check_times(jwt.claims, self.clock())
         matches = [
             policy
             for policy in policies
@@ -71,13 +66,13 @@ class JwtBearers:
             raise JwtRejected("no policy for the token's issuer matches its audience and subject")
         if len({policy.recipient_id for policy in matches}) > 1:
             raise JwtRejected("the token matches policies of several recipients: remove the policies of all but one")
-        jose.check_signature(jwt, self._keys.key(issuer, jwt))
+        jose.check_signature(jwt, self.keys.key(issuer, jwt))
         first = min(matches, key=lambda policy: policy.id)
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
     def _client_bearer(self, jwt: jose.Jwt, server_clients: ServerClients) -> Bearer:
         """Return the recipient of a JWT that the server has issued; raises JwtRejected."""
-        claims.check_times(jwt.claims, self._clock())
+        claims.check_times(jwt.claims, self.clock())
         jose.check_signature(jwt, server_clients.keys.key("", jwt))
         client = server_clients.clients.get(str(jwt.claims.get("client_id")))
         if client is None:

@@ -10,6 +10,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 from uuid import uuid4
 
+import msgspec
+
 from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.catalog.items import OAuthClient
 from deltaic.catalog.process_connection import dynamo
@@ -33,22 +35,14 @@ class Denied(Exception):
         self.description = description
 
 
-class TokenIssuing:
+class TokenIssuing(msgspec.Struct, frozen=True):
     """Issue JWTs to clients. `key` returns the public key, and `sign` signs bytes with its private key."""
 
-    def __init__(
-        self,
-        clients: ClientStore,
-        key: Callable[[], Jwk],
-        sign: Callable[[bytes], bytes],
-        life_seconds: int,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._clients = clients
-        self._key = key
-        self._sign = sign
-        self._life_seconds = life_seconds
-        self._clock = clock
+    clients: ClientStore
+    key: Callable[[], Jwk]
+    sign: Callable[[bytes], bytes]
+    life_seconds: int
+    clock: Callable[[], float] = time.time
 
     def grant(self, issuer: str, body: bytes, authorization: str) -> tuple[OAuthClient, dict[str, Any]]:
         """Return the client that sent a token request, and the response to send; raises Denied, Unavailable."""
@@ -61,21 +55,21 @@ class TokenIssuing:
         scope = form.get("scope", "")
         if scope and (len(scope) > _LONGEST_SCOPE or not _SCOPE.fullmatch(scope)):
             raise Denied("invalid_scope", "the scope is invalid or too long: separate scope names by single spaces")
-        client = self._clients.authenticate(client_id, secret)
+        client = self.clients.authenticate(client_id, secret)
         if client is None:
             raise Denied("invalid_client", "the client is unknown, revoked, or has another secret")
-        issued_at = int(self._clock())
+        issued_at = int(self.clock())
         claims = {
             "iss": issuer,
             "aud": issuer,
             "sub": client.id,
             "client_id": client.id,
             "iat": issued_at,
-            "exp": issued_at + self._life_seconds,
+            "exp": issued_at + self.life_seconds,
             "jti": uuid4().hex,
         }
-        token = signed_token(claims, self._key(), self._sign)
-        answer: dict[str, Any] = {"access_token": token, "token_type": "Bearer", "expires_in": self._life_seconds}
+        token = signed_token(claims, self.key(), self.sign)
+        answer: dict[str, Any] = {"access_token": token, "token_type": "Bearer", "expires_in": self.life_seconds}
         return client, {**answer, "scope": scope} if scope else answer
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from deltaic.errors import TableUnreadable, Unavailable
 from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.connections import connection
@@ -11,21 +13,15 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.object_store_errors import map_error
 
 
-class LogWriter:
+class LogWriter(msgspec.Struct, frozen=True):
     """Writer for the Delta log of one table, which never deletes objects. Each call sends one request.
 
     Raises TableUnreadable if the store denies the write, Unavailable and TooManyRequests for transient errors.
     """
 
-    def __init__(
-        self,
-        locations: TableLocations,
-        storage: StorageConfig,
-        credentials: Callable[[], Credentials] = default_credentials,
-    ) -> None:
-        self._locations = locations
-        self._storage = storage
-        self._credentials = credentials
+    locations: TableLocations
+    storage: StorageConfig
+    credentials: Callable[[], Credentials] = default_credentials
 
     def create(self, path: str, content: bytes) -> bool:
         """Write an object if it does not exist, and return whether it was written."""
@@ -45,9 +41,9 @@ class LogWriter:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, UnauthenticatedError
 
-        name = self._locations.object_name(path)
-        self._credentials()  # called here too, because obstore hides the class of its errors
-        store = connection(name.bucket, self._storage, self._credentials)
+        name = self.locations.object_name(path)
+        self.credentials()  # called here too, because obstore hides the class of its errors
+        store = connection(name.bucket, self.storage, self.credentials)
         try:
             obstore.put(store, name.key, content, mode=mode, use_multipart=False)
         except AlreadyExistsError:
@@ -58,7 +54,7 @@ class LogWriter:
                 f"s3://{name.bucket}/{name.key}: check the bucket's policy, or the role or keys of the table's storage",
             ) from error
         except Exception as error:
-            translated = map_error(error, name, self._storage.region)
+            translated = map_error(error, name, self.storage.region)
             if isinstance(translated, FileNotFoundError):
                 translated = Unavailable("the storage of this table failed; try again")
             raise translated from error
