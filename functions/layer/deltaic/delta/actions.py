@@ -45,7 +45,7 @@ class Protocol(msgspec.Struct, frozen=True):
     raw: bytes
 
 
-class _FileAction(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class _PathAction(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Fields of all actions on files: `add`, `remove` and `cdc`."""
 
     path: str
@@ -54,11 +54,11 @@ class _FileAction(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     data_change: bool | None = None
 
 
-class AddCdcFile(_FileAction, frozen=True, gc=False, rename="camel"):
+class AddCdcFile(_PathAction, frozen=True, gc=False, rename="camel"):
     """A file of changed rows (Delta protocol, "Add CDC File")."""
 
 
-class _LogicalFileAction(_FileAction, frozen=True, gc=False, rename="camel"):
+class _LogicalFileAction(_PathAction, frozen=True, gc=False, rename="camel"):
     """Fields of the actions on logical files: `add` and `remove`."""
 
     stats: Any = None
