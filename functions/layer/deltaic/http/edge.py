@@ -6,8 +6,10 @@ becomes 500 INTERNAL_ERROR with an empty message.
 """
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Generator
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -144,10 +146,17 @@ def _join_chunks(stream: StreamedResponse) -> bytes:
     return b"".join(parts)
 
 
+@cache
+def _freeze_modules() -> None:
+    """Exclude all objects of loaded modules from garbage collections, each of which would take 40 ms."""
+    gc.freeze()
+
+
 async def _send_stream(
     request_log: RequestLog, stream: StreamedResponse, send: Send, limit: AnswerLimit, budget: PageBudget
 ) -> None:
     """Send the stream; if its source raises or a limit is reached, append the line from `stream.failed` and raise."""
+    _freeze_modules()
     headers = dict(stream.headers)
     if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
