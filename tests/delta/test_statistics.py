@@ -70,6 +70,23 @@ def test_values(kind: pa.DataType, value: Any, text: str) -> None:
     assert render(kind, value) == text
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "texts"),
+    [
+        (pa.float64(), [0.5, None, 2.0, 1e9, -3.0], ['"c":0.5', "", '"c":2.0', '"c":1.0E9', '"c":-3.0']),
+        (pa.string(), ["a", None, "b\n", 'c"'], ['"c":"a"', "", '"c":"b\\n"', '"c":"c\\""']),
+        (pa.string(), ["a", "\x1f", "c"], ['"c":"a"', '"c":"\\u001f"', '"c":"c"']),
+    ],
+    ids=["doubles", "strings_and_null", "strings"],
+)
+def test_values_of_one_column_can_need_different_spelling(
+    kind: pa.DataType, values: list[Any], texts: list[str]
+) -> None:
+    stats = pa.array([{"c": value} for value in values], pa.struct([("c", kind)]))
+    for start in range(len(values)):
+        assert json_statistics(stats[start:]).to_pylist() == [f"{{{text}}}" for text in texts[start:]]
+
+
 def test_rows_in_which_all_fields_are_null_keep_their_place() -> None:
     stats = pa.array([{"a": 1, "b": None}, {"a": None, "b": None}, {"a": None, "b": "2"}])
     assert json_statistics(stats).to_pylist() == ['{"a":1}', "{}", '{"b":"2"}']

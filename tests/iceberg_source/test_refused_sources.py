@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from copy import deepcopy
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -330,6 +331,18 @@ def test_more_small_manifests_are_read_in_parallel_than_large_ones(
     log = IcebergLog(replace(_log(tmp_path).table, store=store))
     assert len(_read(log)) == 40
     assert store.counts == [0, *reads]  # no delete manifests
+
+
+def test_next_manifests_are_read_ahead_only_if_the_response_goes_on(tmp_path: Path) -> None:
+    for number in range(7):
+        _write(tmp_path, name=f"m{number}", after=number > 0)
+    for batches, reads in ((1, [1]), (2, [1, 2]), (3, [1, 2]), (4, [1, 2, 4])):
+        store = _CountingStore(tmp_path)
+        log = IcebergLog(replace(_log(tmp_path).table, store=store))
+        scan = log.snapshot().load_commits().scan()
+        assert sum(batch.files.num_rows for batch in islice(scan, batches)) == batches
+        scan.close()  # waits for a read that has begun
+        assert store.counts == [0, *reads]
 
 
 def test_manifest_that_ends_before_a_block_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pyarrow._compute import (
     DictionaryEncodeOptions,
     JoinOptions,
     MatchSubstringOptions,
+    PadOptions,
     ReplaceSubstringOptions,
     RoundTemporalOptions,
     SetLookupOptions,
@@ -36,6 +37,7 @@ def _cast_options(target_type: "DataType", safe: bool = True) -> CastOptions:
 
 
 _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "ascii_rpad": PadOptions,
     "binary_join_element_wise": JoinOptions,
     "binary_slice": SliceOptions,
     "cast": _cast_options,

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from deltaic import compute as pc
 from deltaic.delta.deletion_vectors import DeletionVector, encode_z85
 from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
@@ -36,7 +37,6 @@ _MOST_POSITIONS: Final = 20_000_000
 _REMEDY: Final = "compact the table (rewrite_data_files with delete-file-threshold 1)"
 _NO_RUNS: Final = 12346
 _ARRAY_LIMIT: Final = 4096
-_BITMAP_BYTES: Final = 8192
 
 Positions = dict[str, "array[int]"]
 """Deleted rows by data file. Arrays of this type raise OverflowError for row numbers that do not fit in 32 bits."""
@@ -141,7 +141,12 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
     for high in sorted(lower_bits):
         numbers = sorted(set(lower_bits.pop(high)))
         heads.append(struct.pack("<HH", high, len(numbers) - 1))
-        containers.append(array("H", numbers).tobytes() if len(numbers) <= _ARRAY_LIMIT else _bitmap(numbers))
+        if len(numbers) <= _ARRAY_LIMIT:
+            containers.append(array("H", numbers).tobytes())
+        else:  # Arrow's bitmaps are the same
+            every = pa.array(range(1 << 16), pa.uint16())
+            is_deleted: Any = pc.is_in(every, pa.array(numbers, pa.uint16()))
+            containers.append(is_deleted.buffers()[1].to_pybytes())
         cardinality += len(numbers)
     sizes = map(len, containers[:-1])
     offsets = [struct.pack("<I", offset) for offset in accumulate(sizes, initial=8 + 8 * len(heads))]
@@ -149,10 +154,3 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
     start = PORTABLE + struct.pack("<QIII", 1, 0, _NO_RUNS, len(heads))
     data = start + b"".join([*heads, *offsets, *containers])
     return DeletionVector("i", encode_z85(data), len(data), cardinality, None)
-
-
-def _bitmap(numbers: Iterable[int]) -> bytes:
-    bits = bytearray(_BITMAP_BYTES)
-    for number in numbers:
-        bits[number >> 3] |= 1 << (number & 7)
-    return bytes(bits)

@@ -83,7 +83,7 @@ def _read_bounds(type_: ColumnType, values: Any, *, upper: bool) -> Any:
     if type_.name == "string":
         return _read_texts(values)
     if type_.name in _FLOATS:
-        floats = _read_numbers(values, pa.float32(), pa.float64())
+        floats = _read_numbers(type_, values, pa.float32(), pa.float64())
         return _where(pc.is_finite(floats), floats)
     if type_.name == "decimal":
         numbers = _within(_view(_little_endian(values), _DECIMAL), *_DECIMALS)
@@ -91,7 +91,7 @@ def _read_bounds(type_: ColumnType, values: Any, *, upper: bool) -> Any:
         return pa.Array.from_buffers(pa.decimal128(38, type_.scale), len(numbers), numbers.buffers())
     if type_.name not in {"date", "timestamp", "timestamp_ntz", "integer", "long"}:
         return None
-    numbers = _read_numbers(values, pa.int32(), pa.int64())
+    numbers = _read_numbers(type_, values, pa.int32(), pa.int64())
     if type_.name == "date":
         days: Any = pc.cast(_within(numbers, *_DAYS), pa.int32())
         return days.view(pa.date32())
@@ -102,28 +102,30 @@ def _read_bounds(type_: ColumnType, values: Any, *, upper: bool) -> Any:
     return numbers
 
 
-def _read_numbers(values: Any, narrow: pa.DataType, wide: pa.DataType) -> Any:
+def _read_numbers(type_: ColumnType, values: Any, narrow: pa.DataType, wide: pa.DataType) -> Any:
     # A bound keeps the width of the column's type when the file was written: ints can be longs today.
-    numbers = pc.cast(_view(values, narrow), wide)
-    return pc.coalesce(numbers, _view(values, wide)) if numbers.null_count else numbers
+    kinds = (narrow, wide) if type_.name in {"integer", "date", "float"} else (wide, narrow)
+    numbers = pc.cast(_view(values, kinds[0]), wide)
+    return pc.coalesce(numbers, pc.cast(_view(values, kinds[1]), wide)) if numbers.null_count else numbers
 
 
 def _view(values: Any, kind: Any) -> Any:
     """Return values as an array of `kind`, which has their layout; null if they have another length."""
     size = kind.bit_width // 8
-    fits = pc.coalesce(pc.equal(pc.binary_length(values), size), False)
+    fits = pc.coalesce(pc.equal(pc.binary_length(values), pa.scalar(size, pa.int32())), False)
     if fits.true_count < len(values):
         values = pc.if_else(fits, values, bytes(size))
     return _where(fits, pa.Array.from_buffers(kind, len(values), [None, values.buffers()[2]]))
 
 
 def _little_endian(values: Any) -> Any:
-    """Return integers in big-endian order as little-endian ones with the length of decimals."""
+    """Return integers in big-endian order as little-endian ones with the length of decimals; null if empty."""
+    reversed_bytes = pc.binary_reverse(values).view(pa.string())
+    padded = pc.ascii_rpad(reversed_bytes, _DECIMAL_BYTES, b"\0")
     is_negative = pc.greater_equal(pc.binary_slice(values, 0, 1), b"\x80")
-    signs = pc.if_else(is_negative, b"\xff" * _DECIMAL_BYTES, bytes(_DECIMAL_BYTES))
-    is_integer = pc.and_(pc.greater(values, b""), pc.less_equal(pc.binary_length(values), _DECIMAL_BYTES))
-    joined = pc.binary_join_element_wise(_where(is_integer, pc.binary_reverse(values)), signs, b"")
-    return pc.binary_slice(joined, 0, _DECIMAL_BYTES)
+    if is_negative.true_count:
+        padded = pc.if_else(is_negative, pc.ascii_rpad(reversed_bytes, _DECIMAL_BYTES, b"\xff"), padded)
+    return _where(pc.greater(values, b""), padded.view(pa.binary()))
 
 
 def _within(numbers: Any, low: Any, high: Any) -> Any:

@@ -290,9 +290,10 @@ class _Lanes:
 
     def _slices(self, starts: Any, ends: Any) -> Any:
         """Return the bytes from `starts` to `ends`, which ascend, without looking at each in Python."""
-        offsets = pc.take(pa.concat_arrays([starts, ends]), _alternating(len(starts)))
+        alternating, even = _indexes(len(starts))
+        offsets = pc.take(pa.concat_arrays([starts, ends]), alternating)
         slices = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, offsets.buffers()[1], self._padded])
-        return pc.cast(pc.take(slices, pc.multiply(self._lanes[: len(starts)], 2)), pa.binary())
+        return pc.cast(pc.take(slices, even), pa.binary())
 
 
 def _raw(octets: Any) -> bytes:
@@ -306,10 +307,11 @@ def _integers(groups: Sequence[Any]) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _alternating(count: int) -> Any:
-    """Return the indexes 0, count, 1, count + 1, and so on."""
+def _indexes(count: int) -> tuple[Any, Any]:
+    """Return the indexes 0, count, 1, count + 1, and so on, and `count` even indexes."""
     places = _count(2 * count)
-    return pc.add(pc.shift_right(places, 1), pc.multiply(pc.bit_wise_and(places, 1), count))
+    alternating = pc.add(pc.shift_right(places, 1), pc.multiply(pc.bit_wise_and(places, 1), count))
+    return alternating, pc.multiply(places[:count], 2)
 
 
 def _count(count: int) -> Any:

@@ -1,8 +1,10 @@
 """A version of an Iceberg table as a Delta snapshot."""
 
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final, Self
 
 import msgspec
@@ -249,20 +251,32 @@ class IcebergSnapshot(Snapshot):
     ) -> Iterator[tuple[int, ManifestPiece]]:
         """Yield pieces from a piece of manifest number `first` on, each with its manifest's number."""
         numbers = [number for number in self._unexcluded(file_filter) if number >= first]
-        largest = max((self._manifests[number].length or _TOGETHER for number in numbers), default=1)
+        starts = {number: first_piece if number == first else 0 for number in numbers}
+        groups = self._groups(starts)
+        with ThreadPoolExecutor(1, "read-ahead") as reader:
+            contents = next(groups, {})
+            while contents:
+                last = max(contents)
+                for number in tuple(contents):
+                    with decoding(self._manifests[number].path):
+                        pieces = self._manifest_pieces(number, starts[number], contents.pop(number))
+                        for at, piece in enumerate(pieces):
+                            yield number, piece
+                            if number == last and at == 0:  # only if the response goes on
+                                following: Future[dict[int, bytes | None]] = reader.submit(next, groups, {})
+                contents = following.result()
+
+    def _groups(self, starts: Mapping[int, int]) -> Iterator[dict[int, bytes | None]]:
+        """Read manifests in growing groups, by number; None if the cache has the piece at which they start."""
+        largest = max((self._manifests[number].length or _TOGETHER for number in starts), default=1)
         most = max(_AT_ONCE, min(_SMALL_AT_ONCE, _TOGETHER // largest))
-        at, count = 0, 1
-        while group := numbers[at : at + count]:
-            at, count = at + count, min(2 * count, most)
-            starts = {number: first_piece if number == first else 0 for number in group}
-            missing = [number for number, piece in starts.items() if self._cached(number, piece) is None]
+        numbers, count = iter(starts), 1
+        while group := tuple(islice(numbers, count)):
+            missing = [number for number in group if self._cached(number, starts[number]) is None]
             with decoding("a manifest"):
                 fetched = self._source.store.get_many([self._manifests[number].path for number in missing])
-            contents = dict(zip(missing, fetched, strict=True))
-            for number, piece in starts.items():
-                with decoding(self._manifests[number].path):
-                    for each in self._manifest_pieces(number, piece, contents.pop(number, None)):
-                        yield number, each
+            yield dict.fromkeys(group) | dict(zip(missing, fetched, strict=True))
+            count = min(2 * count, most)
 
     def _manifest_pieces(self, number: int, at: int, content: bytes | None) -> Iterator[ManifestPiece]:
         """Yield the pieces of a manifest, which never change, from the cache as long as it has them."""

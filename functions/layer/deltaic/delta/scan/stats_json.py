@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deltaic import compute as pc
 
+_ESCAPED: Final = bytes([*range(32), *b'"\\'])
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
 
@@ -63,8 +64,11 @@ def _render(column: Any) -> Sequence[Any]:
         return (pc.cast(column, pa.string()),)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = pc.cast(column, pa.string())
-        needs_escapes = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
-        return '"', _replace(text, needs_escapes, lambda value: encode_basestring(value)[1:-1]), '"'
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(text)], text), "")[0].as_buffer()  # None with nulls
+        if joined is None or len(joined.to_pybytes().translate(None, _ESCAPED)) < joined.size:
+            needs_escapes = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
+            text = _replace(text, needs_escapes, lambda value: encode_basestring(value)[1:-1])
+        return '"', text, '"'
     # Spark's JSON has no bounds for binary, arrays, maps and variants; without bounds a file is kept.
     return ()
 
@@ -91,11 +95,9 @@ def _replace(text: Any, mask: pa.BooleanArray, convert: Callable[[str], str]) ->
 
 
 def _floor(column: Any) -> pa.Array:
-    kind = column.type
-    rounded = pc.floor_temporal(column, 1, unit="millisecond") if kind.unit != "s" else column
-    # strftime without a zone needs no time zone database; the instants are in UTC.
-    if kind.tz:
-        rounded = pc.cast(rounded, pa.timestamp("ms", "UTC"))
+    # The instants are in UTC: without a zone, they need no time zone database.
+    times = column.view(pa.timestamp(column.type.unit))
+    rounded = pc.floor_temporal(times, 1, unit="millisecond") if column.type.unit != "s" else times
     return pc.cast(rounded, pa.timestamp("ms"))
 
 
@@ -106,7 +108,8 @@ def _render_floats(column: pa.Array) -> Any:
     is_plain = pc.and_(pc.greater_equal(magnitude, _PLAIN_FROM), pc.less(magnitude, _PLAIN_BELOW))
     lacks_point = pc.and_(is_plain, pc.equal(pc.floor(magnitude), magnitude))
     if lacks_point.true_count:
-        text = pc.if_else(lacks_point, _join(text, ".0"), text)
+        with_points = _join(pc.filter(text, lacks_point), ".0")
+        text = pc.replace_with_mask(text, pc.coalesce(lacks_point, False), with_points)
     return _replace(text, pc.invert(is_plain), _format_java_number)
 
 
