@@ -1,5 +1,6 @@
 """Fixtures of the deployment tests: the template on the embedded AWS, each function with its own role."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,7 +13,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import BuildTarget, build, deploy, package
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.localstack.deployment import pack_layers
+from deltaic_ops.localstack.deployment import PYTHON, build_artifacts, pack_layers
 from deploy.deployments import Deployment, describe_deployment
 from deploy.emr import APPLICATION
 from deploy.places import EmulatedDeployment, localemu, localstack_core
@@ -26,27 +27,35 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def packaged(built: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Path:
-    """Return a folder with the template of a build whose code is uploaded, so that no deployment packs it again.
+def small_build(built: Path) -> Path:
+    """Return the build with only our own package in the shared layer.
 
-    Its layers are not compressed, because each process of a function unpacks them.
+    The embedded AWS unpacks layers for each process of a function, and runs it with this interpreter, which has all
+    other packages. test_layer.py tests the complete layer, and LocalEmu runs functions with it.
     """
-    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-code")
-    folder = built.parent / "packaged"
-    folder.mkdir()
-    for layer in built.glob("*Layer"):
-        (folder / layer.name).symlink_to(layer)
+    folder, package_folder = built.parent / "small", Path("DeltaicLayer", "python", "deltaic")
+    shutil.copytree(built / package_folder, folder / package_folder, copy_function=os.link)
+    (folder / "DeltalakeLayer").symlink_to(built / "DeltalakeLayer")
     shutil.copyfile(built / "template.yaml", folder / "template.yaml")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def packaged(small_build: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Path:
+    """Return a folder with the template of a build whose code is uploaded, so that no deployment packs it again."""
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-code")
+    folder = small_build.parent / "packaged"
+    shutil.copytree(small_build, folder, symlinks=True)
     pack_layers(folder)
     package(folder, "deploytest-code", embedded_aws.environment).replace(folder / "template.yaml")
     return folder
 
 
 @pytest.fixture(scope="session")
-def release(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the release for this machine's processor, with the layers of the folder's build."""
+def release(small_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the release for this machine's processor, with the layers of the small build."""
     target = tmp_path_factory.mktemp("release") / "deltaic-stack"
-    stack_release.write_stack(target, {BuildTarget.this_machine().architecture: built})
+    stack_release.write_stack(target, {BuildTarget.this_machine().architecture: small_build})
     return target
 
 
@@ -119,9 +128,14 @@ def admin(deployment: Deployment, client: Callable[[Any], Any]) -> CatalogAdmin:
 
 
 @pytest.fixture(scope="session")
-def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the state folder of `deltaic localstack`; both emulators use its build."""
-    return tmp_path_factory.mktemp("localstack") / "state"
+def emulator_build(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a build for the Python of functions, with packed layers, which LocalEmu and LocalStack deploy."""
+    folder = tmp_path_factory.mktemp("emulators") / "build"
+    if BuildTarget.this_machine().python != PYTHON:
+        return build_artifacts(folder)
+    shutil.copytree(built, folder)
+    pack_layers(folder)
+    return folder
 
 
 @pytest.fixture(
@@ -132,15 +146,13 @@ def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("localstack-core", marks=[pytest.mark.dynamodb_local, pytest.mark.long]),
     ],
 )
-def emulated(
-    request: pytest.FixtureRequest, localstack_state: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmulatedDeployment]:
+def emulated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDeployment]:
     """Return a deployment on one of the three emulators, which run one after the other."""
     if request.param == "localemu":
-        with localemu(localstack_state) as emulated:
+        with localemu(tmp_path_factory.mktemp("localemu"), request.getfixturevalue("emulator_build")) as emulated:
             yield emulated
     elif request.param == "localstack-core":
-        with localstack_core(tmp_path_factory.mktemp("core"), localstack_state / "localstack" / "build") as emulated:
+        with localstack_core(tmp_path_factory.mktemp("core"), request.getfixturevalue("emulator_build")) as emulated:
             yield emulated
     else:
         aws: EmbeddedAws = request.getfixturevalue("embedded_aws")

@@ -18,7 +18,6 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.outputs import reachable_endpoint
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
-from deltaic_ops.localstack import deployment
 from deltaic_ops.localstack.instance import running_emulator
 from deploy.deployments import Deployment, describe_deployment
 from emulators import starting
@@ -59,14 +58,14 @@ class EmulatedDeployment:
 
 
 @contextmanager
-def localemu(state: Path) -> Iterator[EmulatedDeployment]:
-    """Start LocalEmu with its commands, deploy the template, and stop it at the end."""
+def localemu(state: Path, build: Path) -> Iterator[EmulatedDeployment]:
+    """Start LocalEmu with its commands, deploy a build of the template, and stop it at the end."""
     install_or_skip(LOCALEMU)
     try:
         run_emulators("up", "--port", "0", state=state)
         instance = running_emulator(state)
         assert instance is not None
-        run_emulators("deploy", state=state)
+        run_emulators("deploy", "--built", str(build), state=state)
         client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)
         record = describe_deployment("deltaic", session_of(instance.environment), instance.environment)
         endpoint = reachable_endpoint(record.outputs.endpoint, instance.endpoint)
@@ -80,11 +79,10 @@ def localemu(state: Path) -> Iterator[EmulatedDeployment]:
 def localstack_core(folder: Path, build: Path) -> Iterator[EmulatedDeployment]:
     """Run LocalStack's open source edition with DynamoDB Local, and deploy the template."""
     install_or_skip(LOCALSTACK_CORE)
-    built = build if (build / "template.yaml").exists() else deployment.build_artifacts(build)
     with started(folder) as dynamodb:
         instance, pid = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deploy_built(built, "deltaic", instance)
+            deploy_built(build, "deltaic", instance)
             record = describe_deployment("deltaic", session_of(instance.environment), instance.environment)
             endpoint = reachable_endpoint(record.outputs.endpoint, instance.endpoint)
             client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)

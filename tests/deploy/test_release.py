@@ -42,12 +42,12 @@ def locations(template: dict[str, Any]) -> dict[str, Any]:
     return {name: location for name, location in code.items() if location}
 
 
-def test_template_equals_the_one_of_sam_deploy(release: Path, built: Path) -> None:
-    ours, theirs = read(release / "packaged.yaml"), read(built / "template.yaml")
+def test_template_equals_the_one_of_sam_deploy(release: Path, small_build: Path) -> None:
+    ours, theirs = read(release / "packaged.yaml"), read(small_build / "template.yaml")
     assert ours["Parameters"].pop("ArtifactBucket")["Type"] == "String"
     for section in ("Parameters", "Conditions", "Mappings", "Outputs"):
         assert ours[section] == theirs[section]
-    assert resources(release / "packaged.yaml") == resources(built / "template.yaml")
+    assert resources(release / "packaged.yaml") == resources(small_build / "template.yaml")
 
 
 def resources(template: Path) -> Any:
@@ -56,9 +56,9 @@ def resources(template: Path) -> Any:
     return json.loads(re.sub(r"(ApiDeployment|deployment id: )[0-9a-f]+\b", r"\1", text))
 
 
-def test_archives_have_the_files_that_sam_uploads(release: Path, built: Path) -> None:
+def test_archives_have_the_files_that_sam_uploads(release: Path, small_build: Path) -> None:
     resolve = Resolver({}, {}, {"Architecture": ARCHITECTURE, "ArtifactBucket": BUCKET})
-    uploaded = locations(read(built / "template.yaml"))
+    uploaded = locations(read(small_build / "template.yaml"))
     archives = {name: resolve(location) for name, location in locations(read(release / "packaged.yaml")).items()}
     assert archives.keys() == uploaded.keys()
     for name, location in archives.items():
@@ -66,7 +66,7 @@ def test_archives_have_the_files_that_sam_uploads(release: Path, built: Path) ->
         with zipfile.ZipFile(release / location["Key"]) as archive:
             packed = {entry.filename: entry.CRC for entry in archive.infolist()}
         assert {file: crc for file, crc in packed.items() if "__pycache__" not in file} == folder_checksums(
-            built / uploaded[name], ""
+            small_build / uploaded[name], ""
         ), name
     assert {release / location["Key"] for location in archives.values()} == set((release / "deltaic").iterdir())
 
@@ -121,17 +121,6 @@ def folder(release: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def uncompressed(folder: Path) -> Path:
-    """Return the folder with layers that are not compressed, because each process of a function unpacks them."""
-    for path in (folder / "deltaic").glob("*layer-*.zip"):
-        with zipfile.ZipFile(path) as packed, zipfile.ZipFile(folder / "layer.zip", "w") as archive:
-            for name in packed.namelist():
-                archive.writestr(name, packed.read(name))
-        (folder / "layer.zip").replace(path)
-    return folder
-
-
-@pytest.fixture
 def environment(tmp_path: Path, embedded_aws: EmbeddedAws) -> dict[str, str]:
     """Return environment variables with few programs on the path."""
     tools = tmp_path / "bin"
@@ -162,7 +151,7 @@ def run(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProces
 
 @pytest.mark.long  # in CI: the trial below installs and verifies a stack in the same way
 def test_release_deploys_a_stack_that_is_verified(
-    uncompressed: Path,
+    folder: Path,
     run: Callable[..., subprocess.CompletedProcess[str]],
     embedded_aws: EmbeddedAws,
     client: Callable[[Any], Any],
@@ -170,7 +159,7 @@ def test_release_deploys_a_stack_that_is_verified(
 ) -> None:
     client("s3").create_bucket(Bucket=BUCKET)
     options = [f"DataBuckets=arn:aws:s3:::{lake}", f"Architecture={ARCHITECTURE}", "ResponseStreaming=disabled"]
-    done = run(uncompressed / "install", BUCKET, "dev", *options)
+    done = run(folder / "install", BUCKET, "dev", *options)
     try:
         assert done.stdout.endswith("deployed the stack deltaic-dev\n"), done.stdout + done.stderr
         check_stack(Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "deltaic-dev"}), embedded_aws, lake)
@@ -222,7 +211,7 @@ def remains(client: Callable[[Any], Any]) -> list[str]:
 
 
 def test_release_is_proved_with_a_stack_that_is_removed(
-    uncompressed: Path,
+    folder: Path,
     run: Callable[..., subprocess.CompletedProcess[str]],
     client: Callable[[Any], Any],
     tmp_path: Path,
@@ -236,7 +225,7 @@ def test_release_is_proved_with_a_stack_that_is_removed(
     held = {"row": "The authorizer's cache", "verdict": "ok", "seen": "before", "remedy": "", "expected": ""}
     report = tmp_path / "proof.json"
     report.write_text(json.dumps({"stack": TRIAL, "rows": [held]}))
-    done = run(uncompressed / "prove", "--report", report, "--files", "300", answer="y\n")
+    done = run(folder / "prove", "--report", report, "--files", "300", answer="y\n")
     document = json.loads(report.read_text())
     assert (document["stack"], document.get("complete")) == (TRIAL, True), done.stdout + done.stderr
     rows = {row["row"]: row for row in document["rows"]}

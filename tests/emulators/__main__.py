@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=4566, help="port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--dynamodb-local", type=int, default=0, metavar="PORT", help="localstack-core needs one")
     parser.add_argument("--state", type=Path, default=Path(".deltaic"), help="folder of the emulator's files")
+    parser.add_argument("--built", type=Path, help="folder of a build, which `deploy` then does not repeat")
     options = parser.parse_args()
     if options.command == "verify":
         command = [DELTAIC, "--state", options.state, "verify", "--as", deployment.READER]
@@ -44,7 +45,7 @@ def main() -> int:
             case "up":
                 up(options, folder)
             case "deploy":
-                deploy(options.state, folder / "build")
+                deploy(options.state, folder / "build", options.built)
             case _:
                 down(options.state, folder)
     except DeltaicError as error:
