@@ -33,8 +33,9 @@ VERSION: Final = "24.0.5"
 ARCHIVE: Final = machine().cache / f"keycloak-quarkus-dist-{VERSION}.zip"
 ARTIFACT: Final = f"org.keycloak:keycloak-quarkus-dist:{VERSION}:zip"
 KEY_PROVIDER: Final = "org.keycloak.keys.KeyProvider"
-# Keycloak runs only for a minute, too short for the optimizing compiler to pay off.
-_VARIABLES: Final = {"KEYCLOAK_ADMIN": "admin", "JAVA_OPTS_APPEND": "-XX:TieredStopAtLevel=1"}
+# Keycloak runs only for a minute, too short for the optimizing compiler to pay off. Its classes are verified elsewhere.
+_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+_VARIABLES: Final = {"KEYCLOAK_ADMIN": "admin", "JAVA_OPTS_APPEND": _JAVA_OPTIONS}
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,6 @@ def status(server: FilledServer, token: str) -> int:
     return httpx.get(f"{server.endpoint}/shares", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
 
 
-READ_SECONDS = 2.0
-"""Pause between reads, because the test must wait a minute until the server may download keys again."""
-
-
 class ReadingThread(threading.Thread):
     """Thread in which the published client reads repeatedly until an error."""
 
@@ -89,10 +85,11 @@ class ReadingThread(threading.Thread):
         super().__init__()
         self.rows: list[int] = []
         self.stopped = threading.Event()
+        self.pause_seconds = 6.0  # a few reads in the minute until the server may download keys again
         self._profile = profile
 
     def run(self) -> None:
-        while not self.stopped.wait(READ_SECONDS):
+        while not self.stopped.wait(self.pause_seconds):
             self.rows.append(len(delta_sharing.load_as_pandas(f"{self._profile}#sales.s.orders")))
 
     def keeps_reading(self, seconds: float = 0) -> bool:
@@ -117,10 +114,12 @@ def test_keycloak_client_keeps_reading_during_key_rotation(
     profile.write_text(client_profile(server.endpoint, token_endpoint, "reports", secret_of("reports")))
     before = keycloak.token("reports", secret_of("reports"))
     [old] = keycloak.signing_keys()
+    assert status(server, before) == 200  # the server downloads the keys
     reading = ReadingThread(profile)
     reading.start()
     try:
         assert reading.keeps_reading(RETRY_SECONDS)
+        reading.pause_seconds = 1.0
         realm = keycloak.request("GET", f"/{keycloak.realm}")["id"]
         keycloak.request("POST", f"/{keycloak.realm}/components", {**ROTATION, "parentId": realm})
         [new] = set(keycloak.signing_keys()) - {old}
