@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Remove
+from deltaic.delta.actions import Add, Metadata, Remove
+from deltaic.delta.commit_changes import Change
 from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LogListing, read_listing
@@ -127,12 +128,10 @@ def _count_files(snapshot: Snapshot, changed: set[_File]) -> tuple[Size, dict[_F
     return size, changed_sizes
 
 
-def _actions(actions: Sequence[Any]) -> Iterator[Add | Remove]:
+def _actions(actions: Sequence[Change]) -> Iterator[Add | Remove]:
     """Yield a commit's `remove` actions, then its `add` actions: a commit can remove and add the same file."""
-    file_changes = [change.action for change in actions if hasattr(change, "action")]
-    files = [action for action in file_changes if not isinstance(action, AddCdcFile)]
-    yield from (action for action in files if isinstance(action, Remove))
-    yield from (action for action in files if isinstance(action, Add))
+    yield from (action for action in actions if isinstance(action, Remove))
+    yield from (action for action in actions if isinstance(action, Add))
 
 
 def _file(action: Add | Remove) -> _File:
