@@ -160,7 +160,7 @@ def test_a_folder_behind_an_unknown_access_point_causes_a_warning(filled: Deltai
         name = "vaccine_share.acme.scans" if command != "model version add" else "vaccine_share.acme.m 1"
         if command == "model version add":
             filled.done("model create vaccine_share.acme.m")
-        # Without repetitions, because no server has the name of this account's S3.
+        # One attempt, because the host of this account's S3 does not exist.
         shared = filled(f"{command} {name} --location {point}/scans --unchecked", AWS_MAX_ATTEMPTS="1")
         assert shared.exit_code == 0, shared.output
         assert "the bucket of its access point is unknown" in " ".join(shared.stderr.split())
