@@ -79,7 +79,7 @@ def test_new_tables_are_shared_although_a_source_is_unreachable(
     commit(client, lake, "followed/c")
     run_function(client)
     assert "no Delta log" in catalog.tables.get(SHARE, "home", "b").unlisted
-    assert catalog.follows.get(SHARE, "home").came["shared"] == 2
+    assert catalog.follows.get(SHARE, "home").counts["shared"] == 2
     actions = [(line["table"], line["did"]) for line in log_lines(client, began) if "table" in line]
     assert sorted(actions) == [
         ("a", "added"),

@@ -151,7 +151,7 @@ def _last_check(follow: Follow) -> str:
     when = f"{follow.looked_at:%Y-%m-%d %H:%M} UTC"
     if follow.failure:
         return f"{when}: failed: {follow.failure}"
-    counts = ", ".join(f"{count} {action}" for action, count in follow.came.items() if count)
+    counts = ", ".join(f"{count} {action}" for action, count in follow.counts.items() if count)
     return f"{when}: {counts or 'no tables'}"
 
 

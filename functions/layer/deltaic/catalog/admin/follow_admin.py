@@ -54,7 +54,7 @@ class Follow(Item, frozen=True, kw_only=True):
     looked_at: datetime | None = None
     """Time of the last check."""
 
-    came: dict[str, int] = msgspec.field(default_factory=dict)
+    counts: dict[str, int] = msgspec.field(default_factory=dict, name="came")
     """Number of tables with each status in the last check."""
 
     reasons: dict[str, str] = msgspec.field(default_factory=dict)
