@@ -4,7 +4,7 @@ Delta protocol, "Actions". Decoding accepts what writers produce: a missing fiel
 `5100.0` is an integer (`strict=False` of the decoders).
 """
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -56,6 +56,8 @@ class _PathAction(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 class AddCdcFile(_PathAction, frozen=True, gc=False, rename="camel"):
     """A file of changed rows (Delta protocol, "Add CDC File")."""
+
+    deletion_vector: ClassVar[None] = None
 
 
 class _LogicalFileAction(_PathAction, frozen=True, gc=False, rename="camel"):

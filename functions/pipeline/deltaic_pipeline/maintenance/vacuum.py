@@ -15,7 +15,7 @@ from typing import IO
 
 from deltaic.delta.commit_changes import FileChange, commit_changes
 from deltaic.delta.commits import to_slices, to_windows
-from deltaic.delta.deletion_vectors import DeletionVector, file_path
+from deltaic.delta.deletion_vectors import file_path
 from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.paths import CommitFile, read_listing
 from deltaic.delta.segment import find_segment
@@ -137,7 +137,7 @@ def _snapshot_files(snapshot: Snapshot) -> Iterator[FileReference]:
 def _commit_files(content: bytes, commit: CommitFile) -> Iterator[FileReference]:
     for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in to_slices(content)):
         if isinstance(change, FileChange):
-            vector: DeletionVector | None = getattr(change, "deletion_vector", None)
+            vector = change.deletion_vector
             yield change.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from deltaic.delta import deletion_vectors, features
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove
+from deltaic.delta.actions import AddCdcFile, Metadata, Protocol, Remove
 from deltaic.delta.commit_changes import Change, CommitChanges, CommitRange, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import fingerprint
@@ -296,4 +296,4 @@ def _has_vector(change: Change) -> bool:
 
     A `remove` with a deletion vector deletes only the rows that were not deleted before; without one, all rows.
     """
-    return isinstance(change, Add | Remove) and change.deletion_vector is not None
+    return isinstance(change, FileChange) and change.deletion_vector is not None

@@ -94,8 +94,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
 def check_locations(action: FileChange, locations: TableLocations) -> None:
     """Raise an error for a change whose files are outside the table's locations or have invalid paths."""
     locations.resolve(action.path)
-    vector = None if isinstance(action, AddCdcFile) else action.deletion_vector
-    if vector is not None:
+    if (vector := action.deletion_vector) is not None:
         path = deletion_vectors.file_path(vector.storage_type, vector.path_or_inline_dv)
         if path is not None:
             locations.resolve(path)
