@@ -10,13 +10,13 @@ from deltaic_ops.local.resources import session_of
 from deltaic_ops.localstack import deployment, instance
 
 
-def deploy(state: Path, build: Path, built: Path | None) -> None:
-    """Build the template, unless `built` has a build, deploy it as it is, and share a sample table."""
+def deploy(state: Path, folder: Path, built: Path | None) -> None:
+    """Deploy the build `built`, or else one that is created in `folder`, and share a sample table."""
     emulator = instance.running_emulator(state)
     if emulator is None:
         raise NotFound(f"no emulator is up in {state}: start it with `up`")
     refuse_update("deltaic", emulator)
-    outputs = deploy_built(built or deployment.build_artifacts(build), "deltaic", emulator)
+    outputs = deploy_built(built or deployment.build_artifacts(folder), "deltaic", emulator)
     deployment.publish(outputs, emulator)
 
 

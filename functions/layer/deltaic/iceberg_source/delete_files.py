@@ -143,7 +143,7 @@ def _inline_vector(positions: Iterable[int]) -> DeletionVector | None:
         heads.append(struct.pack("<HH", high, len(numbers) - 1))
         if len(numbers) <= _ARRAY_LIMIT:
             containers.append(array("H", numbers).tobytes())
-        else:  # Arrow's bitmaps are the same
+        else:  # a bitmap, which has the layout of Arrow's
             every = pa.array(range(1 << 16), pa.uint16())
             is_deleted: Any = pc.is_in(every, pa.array(numbers, pa.uint16()))
             containers.append(is_deleted.buffers()[1].to_pybytes())

@@ -112,7 +112,7 @@ def _read_numbers(type_: ColumnType, values: Any, narrow: pa.DataType, wide: pa.
 def _view(values: Any, kind: Any) -> Any:
     """Return values as an array of `kind`, which has their layout; null if they have another length."""
     size = kind.bit_width // 8
-    fits = pc.coalesce(pc.equal(pc.binary_length(values), pa.scalar(size, pa.int32())), False)
+    fits = pc.coalesce(pc.equal(pc.binary_length(values), pa.scalar(size, pa.int32())), False)  # avoids a cast
     if fits.true_count < len(values):
         values = pc.if_else(fits, values, bytes(size))
     return _where(fits, pa.Array.from_buffers(kind, len(values), [None, values.buffers()[2]]))

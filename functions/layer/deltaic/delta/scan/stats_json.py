@@ -64,7 +64,8 @@ def _render(column: Any) -> Sequence[Any]:
         return (pc.cast(column, pa.string()),)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = pc.cast(column, pa.string())
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(text)], text), "")[0].as_buffer()  # None with nulls
+        # Searching all values at once takes a tenth of the time; the buffer is None if a value is null.
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(text)], text), "")[0].as_buffer()
         if joined is None or len(joined.to_pybytes().translate(None, _ESCAPED)) < joined.size:
             needs_escapes = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
             text = _replace(text, needs_escapes, lambda value: encode_basestring(value)[1:-1])
